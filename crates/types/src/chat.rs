@@ -1,0 +1,61 @@
+//! The language between the brain and a model: messages, tool calls, replies.
+
+use crate::TokenUsage;
+use serde::{Deserialize, Serialize};
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+pub enum ChatMessage {
+    User { text: String },
+    Assistant { text: String, tool_calls: Vec<ToolCall> },
+    Tool { call_id: String, name: String, text: String, is_error: bool },
+}
+
+/// A tool call as the model asked for it; the arguments are the model's own JSON text, unchecked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    pub id: String,
+    /// Always `skill.tool`; each wire renames it where dots are refused.
+    pub name: String,
+    pub arguments_json: String,
+}
+
+/// A tool as it is offered to the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema as JSON text.
+    pub input_schema_json: String,
+}
+
+/// What a model is asked.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ChatRequest {
+    pub system: String,
+    pub messages: Vec<ChatMessage>,
+    pub tools: Vec<ToolSpec>,
+    pub max_output_tokens: Option<u32>,
+}
+
+/// Why the model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    Stop,
+    ToolCalls,
+    /// The answer hit the output limit; what came is kept and marked.
+    Length,
+    /// The provider refused to go on.
+    Filtered,
+}
+
+/// A whole answer. A stream that was cut never becomes one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatReply {
+    pub text: String,
+    pub tool_calls: Vec<ToolCall>,
+    pub finish: FinishReason,
+    pub usage: TokenUsage,
+}

@@ -1,0 +1,93 @@
+//! One newtype per id: a prefix and a ULID, so that ids sort by time and say what they name.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use ulid::Ulid;
+
+/// A text that is not the id it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not an id of the form {prefix}<ULID>")]
+pub struct IdError {
+    prefix: &'static str,
+    text: String,
+}
+
+macro_rules! id_type {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub const PREFIX: &'static str = $prefix;
+
+            pub fn from_ulid(ulid: Ulid) -> Self {
+                Self(format!("{}{ulid}", Self::PREFIX))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                let ulid = text.strip_prefix(Self::PREFIX).filter(|rest| Ulid::from_string(rest).is_ok());
+                match ulid {
+                    Some(_) => Ok(Self(text.to_owned())),
+                    None => Err(IdError { prefix: Self::PREFIX, text: text.chars().take(64).collect() }),
+                }
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+id_type!(
+    /// An accepted inbound message.
+    EventId, "evt_"
+);
+id_type!(
+    /// A message on its way out.
+    OutboxId, "out_"
+);
+id_type!(
+    /// Proof that a connector holds the lease of an outbox message.
+    LeaseToken, "lease_"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_parses_back_and_refuses_a_foreign_prefix() {
+        let id = EventId::from_ulid(Ulid::from_parts(1, 2));
+        assert_eq!(id.as_str().parse::<EventId>(), Ok(id.clone()));
+        assert!(id.as_str().parse::<OutboxId>().is_err());
+        assert!("evt_".parse::<EventId>().is_err());
+    }
+}

@@ -1,0 +1,20 @@
+//! Ids, envelopes, states and limits shared by every crate; no IO.
+
+mod chat;
+mod clock;
+mod event;
+mod id;
+pub mod limits;
+mod outbox;
+mod status;
+mod step;
+mod usage;
+
+pub use chat::{ChatMessage, ChatReply, ChatRequest, FinishReason, ToolCall, ToolSpec};
+pub use clock::{Clock, ManualClock, Millis, SystemClock};
+pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
+pub use id::{EventId, IdError, LeaseToken, OutboxId};
+pub use outbox::{Delivery, NewReply};
+pub use status::{InboxStatus, OutboxStatus, UnknownStatus};
+pub use step::{Step, StepBody};
+pub use usage::{CallOutcome, ModelCall, TokenUsage};

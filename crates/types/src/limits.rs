@@ -1,0 +1,22 @@
+//! The bounds of everything that can grow, in one place.
+
+/// Largest request body.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Deepest JSON accepted in a request.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Largest request head.
+pub const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// Longest identifier-like field of an event (source, ids, topic, user).
+pub const FIELD_CHARS_MAX: usize = 512;
+/// Most messages one poll hands out.
+pub const POLL_BATCH_MAX: u32 = 100;
+pub const LEASE_SECONDS_MIN: u32 = 10;
+pub const LEASE_SECONDS_MAX: u32 = 300;
+/// Largest model answer kept; more is cut with a mark.
+pub const REPLY_BYTES_MAX: usize = 512 * 1024;
+/// Most tool calls of one model answer that are looked at.
+pub const TOOL_CALLS_MAX: usize = 32;
+/// Most rows one listing answers with.
+pub const LIST_ROWS_MAX: u32 = 500;
+/// Longest stored error text.
+pub const ERROR_CHARS_MAX: usize = 1_000;
