@@ -1,0 +1,66 @@
+//! What tokens cost: a small table in the binary, and a file of the same shape that is laid over it.
+
+use crate::ModelsError;
+use cortex_types::TokenUsage;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+const BUILT_IN: &str = include_str!("prices.json");
+
+/// US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub input: f64,
+    pub output: f64,
+    /// Input that the provider had cached; the input price when not given.
+    #[serde(default)]
+    pub cached: Option<f64>,
+}
+
+/// Prices by the beginning of a model's name; the longest beginning that fits wins.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PriceTable {
+    by_prefix: BTreeMap<String, Price>,
+}
+
+impl PriceTable {
+    pub fn built_in() -> Self {
+        Self { by_prefix: serde_json::from_str(BUILT_IN).unwrap_or_default() }
+    }
+
+    /// Lays the text of a price file over this table: its entries are added or replace.
+    pub fn with_file(mut self, text: &str) -> Result<Self, ModelsError> {
+        let entries: BTreeMap<String, Price> =
+            serde_json::from_str(text).map_err(|error| ModelsError::Prices(error.to_string()))?;
+        for (prefix, price) in entries {
+            let numbers = [price.input, price.output, price.cached.unwrap_or(0.0)];
+            if numbers.iter().any(|number| !number.is_finite() || *number < 0.0) {
+                return Err(ModelsError::Prices(format!("{prefix:?} has a price below zero")));
+            }
+            self.by_prefix.insert(prefix, price);
+        }
+        Ok(self)
+    }
+
+    pub fn price_of(&self, model: &str) -> Option<Price> {
+        // Proxies name a model `vendor/model`.
+        let bare = model.rsplit('/').next().unwrap_or(model);
+        self.by_prefix
+            .iter()
+            .filter(|(prefix, _)| bare.starts_with(prefix.as_str()) || model.starts_with(prefix.as_str()))
+            .max_by_key(|(prefix, _)| prefix.len())
+            .map(|(_, price)| *price)
+    }
+
+    /// Millionths of a US dollar; zero for a model without a price.
+    pub fn cost_micros(&self, model: &str, usage: TokenUsage) -> u64 {
+        let Some(price) = self.price_of(model) else { return 0 };
+        let cached = usage.cached.min(usage.input);
+        let cost = (usage.input - cached) as f64 * price.input
+            + cached as f64 * price.cached.unwrap_or(price.input)
+            + usage.output as f64 * price.output;
+        // A float to integer cast saturates, so an absurd count cannot wrap into a small cost.
+        cost.round() as u64
+    }
+}
