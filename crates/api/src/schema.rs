@@ -1,0 +1,28 @@
+//! OpenAPI schemas of the shared enums, which know nothing of OpenAPI themselves.
+
+use cortex_types::{InboxStatus, OutboxStatus, Priority};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+
+pub(crate) fn inbox_status() -> RefOr<Schema> {
+    words(InboxStatus::ALL.iter().map(|status| status.as_str().to_owned()))
+}
+
+pub(crate) fn outbox_status() -> RefOr<Schema> {
+    words(OutboxStatus::ALL.iter().map(|status| status.as_str().to_owned()))
+}
+
+pub(crate) fn priority() -> RefOr<Schema> {
+    words(Priority::ALL.iter().map(|priority| {
+        match priority {
+            Priority::Urgent => "urgent",
+            Priority::Normal => "normal",
+            Priority::Background => "background",
+        }
+        .to_owned()
+    }))
+}
+
+fn words(words: impl Iterator<Item = String>) -> RefOr<Schema> {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).enum_values(Some(words)).build().into()
+}

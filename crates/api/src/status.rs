@@ -1,0 +1,37 @@
+//! `GET /api/v2/status`: the running server, for its owner.
+
+use cortex_types::{InboxStatus, OutboxStatus};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerStatus {
+    pub pid: u32,
+    pub version: String,
+    pub uptime_ms: u64,
+    #[schema(example = "127.0.0.1:7751")]
+    pub address: String,
+    /// The models that answer, in the order in which they are asked.
+    pub models: Vec<ModelStatus>,
+    /// Events by status.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    pub inbox: BTreeMap<InboxStatus, u64>,
+    /// Messages by status.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    pub outbox: BTreeMap<OutboxStatus, u64>,
+    /// Why `/health` says degraded; null when it does not.
+    #[schema(required = true)]
+    pub degraded: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelStatus {
+    /// The profile's name.
+    pub name: String,
+    /// The wire it speaks: `openai`, `anthropic`, `google`, `offline`, …
+    pub kind: String,
+    pub model: String,
+}
