@@ -1,0 +1,167 @@
+//! Tools of others that the suites use: found on the machine, or fetched once by their own installer.
+
+use crate::child::Workplace;
+use anyhow::Result;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program, and where it comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Tool {
+    pub(crate) program: &'static str,
+    pub(crate) origin: Origin,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Origin {
+    /// Used where it is; something else does its work where it is not.
+    Machine,
+    /// A package for apt-get, when we are root.
+    Debian(&'static [&'static str]),
+    /// A crate, built once into `target/tools`.
+    Cargo { package: &'static str, version: &'static str },
+    /// A package for npm, installed once into `target/npm/<program>`.
+    Npm { package: &'static str, node_major_min: u32 },
+}
+
+pub(crate) const NEXTEST: Tool = Tool { program: "cargo-nextest", origin: Origin::Machine };
+
+pub(crate) const DENY: Tool =
+    Tool { program: "cargo-deny", origin: Origin::Cargo { package: "cargo-deny", version: "0.20.2" } };
+
+const NPM: Tool = Tool { program: "npm", origin: Origin::Debian(&["nodejs", "npm"]) };
+
+/// Speaks the wires of OpenAI, Anthropic and Google.
+pub(crate) const AIMOCK: Tool = Tool {
+    program: "aimock",
+    origin: Origin::Npm { package: "@copilotkit/aimock@1.43.0", node_major_min: 20 },
+};
+
+/// Newer than what Debian has, for packages that ask for it; npm brings it like any other package.
+const NODE_PACKAGE: &str = "node@22";
+
+/// Finds and fetches tools, each at most once.
+pub(crate) struct Toolbox {
+    pub(crate) workplace: Workplace,
+    may_install: bool,
+    found: BTreeMap<&'static str, Option<PathBuf>>,
+}
+
+impl Toolbox {
+    pub(crate) fn new(root: &Path, machine_path: &OsString, may_install: bool) -> Result<Self> {
+        let ours = [root.join("target/tools/bin"), npm_folder(root, &AIMOCK).join("node_modules/.bin")];
+        let folders = ours.into_iter().chain(std::env::split_paths(machine_path));
+        let workplace = Workplace { root: root.to_owned(), search_path: std::env::join_paths(folders)? };
+        Ok(Self { workplace, may_install, found: BTreeMap::new() })
+    }
+
+    /// Whether the tool is there, after an attempt to get it.
+    pub(crate) fn has(&mut self, tool: &Tool) -> bool {
+        if let Some(known) = self.found.get(tool.program) {
+            return known.is_some();
+        }
+        if self.workplace.find(tool.program).is_none() && self.may_install {
+            self.install(tool);
+        }
+        let path = self.workplace.find(tool.program);
+        match &path {
+            Some(path) => println!("tool    {:<14} {}", tool.program, path.display()),
+            None => println!("tool    {:<14} not found", tool.program),
+        }
+        let is_there = path.is_some();
+        self.found.insert(tool.program, path);
+        is_there
+    }
+
+    /// An installer that fails leaves its log; the suite that needs the tool is then skipped and says so.
+    fn install(&mut self, tool: &Tool) {
+        match tool.origin {
+            Origin::Machine => {}
+            Origin::Debian(packages) => self.install_debian(packages),
+            Origin::Cargo { package, version } => {
+                let folder = self.workplace.root.join("target/tools");
+                let folder = folder.to_string_lossy();
+                self.attempt(
+                    package,
+                    &["cargo", "install", package, "--version", version, "--locked", "--root", &folder],
+                );
+            }
+            Origin::Npm { package, node_major_min } => {
+                if self.has(&NPM) {
+                    let folder = npm_folder(&self.workplace.root, tool);
+                    let folder = folder.to_string_lossy();
+                    let mut command =
+                        vec!["npm", "install", "--no-fund", "--no-audit", "--prefix", &folder, package];
+                    if self.node_major() < node_major_min {
+                        command.push(NODE_PACKAGE);
+                    }
+                    self.attempt(tool.program, &command);
+                }
+            }
+        }
+    }
+
+    fn install_debian(&self, packages: &[&str]) {
+        let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+        if !is_root || self.workplace.find("apt-get").is_none() {
+            return;
+        }
+        let mut command = vec!["apt-get", "install", "--yes", "--no-install-recommends"];
+        command.extend(packages);
+        // A fresh machine has no package lists yet; a machine that has them needs no update.
+        if !self.attempt(packages[0], &command) && self.attempt("apt-get update", &["apt-get", "update"]) {
+            self.attempt(packages[0], &command);
+        }
+    }
+
+    fn attempt(&self, name: &str, command: &[&str]) -> bool {
+        println!("install {name:<14} {}", command.join(" "));
+        let ended = self.workplace.run(&format!("install {name}"), command);
+        match &ended {
+            Ok(ended) if !ended.success => println!("        {name:<14} failed; see {}", ended.log.display()),
+            Ok(_) => {}
+            Err(error) => println!("        {name:<14} failed; {error:#}"),
+        }
+        ended.is_ok_and(|ended| ended.success)
+    }
+
+    /// 0 when there is no Node.
+    fn node_major(&self) -> u32 {
+        let node =
+            self.workplace.find("node").and_then(|node| Command::new(node).arg("--version").output().ok());
+        let version =
+            node.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let major = version.trim_start_matches('v').split('.').next().unwrap_or_default();
+        major.parse().unwrap_or_default()
+    }
+}
+
+fn npm_folder(root: &Path, tool: &Tool) -> PathBuf {
+    root.join("target/npm").join(tool.program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_is_missing_where_nothing_may_be_installed() {
+        let root = tempfile::tempdir().unwrap();
+        let mut toolbox = Toolbox::new(root.path(), &OsString::new(), false).unwrap();
+        assert!(!toolbox.has(&AIMOCK));
+        assert!(!root.path().join("target").exists(), "a lookup leaves nothing behind");
+    }
+
+    #[test]
+    fn a_tool_that_was_installed_once_is_found_again() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("target/tools/bin");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(DENY.program), "").unwrap();
+        let mut toolbox = Toolbox::new(root.path(), &OsString::new(), false).unwrap();
+        assert!(toolbox.has(&DENY));
+    }
+}
