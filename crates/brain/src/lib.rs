@@ -1,1 +1,15 @@
-//! placeholder
+//! Decides, never acts: an event goes in, effects come out. No clock, disk, network or async.
+
+mod context;
+mod failure;
+mod output;
+mod preview;
+mod retry;
+mod turn;
+
+pub use context::{Floor, HistoryLine, Speaker, TurnContext};
+pub use failure::{FailureNotice, notice_text};
+pub use output::{Output, parse_output};
+pub use preview::Preview;
+pub use retry::backoff;
+pub use turn::{Effect, Input, ModelFailure, Turn, TurnLimits};

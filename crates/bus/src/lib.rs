@@ -1,1 +1,5 @@
-//! placeholder
+//! The live bus: what happens right now, for whoever listens; at most once, never a delivery.
+
+mod live;
+
+pub use live::{Bus, Heard, Listener, LiveEvent};

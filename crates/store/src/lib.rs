@@ -1,1 +1,44 @@
-//! placeholder
+//! The only SQL: durable transitions of inbox, turns, outbox and their kin, one file per noun.
+//!
+//! Every function is one transition that is all or nothing, takes `now` as an argument and returns after the
+//! change is on disk. Nothing of SQLite shows in the signatures.
+
+mod audit;
+mod checksum;
+mod error;
+mod health;
+mod home_lock;
+mod inbox;
+mod key;
+mod listing;
+mod migrate;
+mod open;
+mod outbox;
+mod reader;
+mod row;
+mod step;
+mod store;
+mod topic;
+mod trace;
+mod turn;
+mod usage;
+mod wal;
+mod writer;
+
+pub use audit::AuditRow;
+pub use error::StoreError;
+pub use health::Health;
+pub use home_lock::{HomeLock, LockError};
+pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
+pub use key::{KeyRow, Keys};
+pub use listing::{Page, PageRequest};
+pub use migrate::MigrateError;
+pub use open::{Durability, OpenError, StoreConfig};
+pub use outbox::{
+    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxRow, PollRequest,
+    RequeueOutcome,
+};
+pub use store::{Store, StoreThread};
+pub use trace::{EventTrace, TraceNote};
+pub use turn::{FinishedTurn, HistoryRow, TurnEnd, Turns};
+pub use usage::{UsageGroup, UsageRow, UsageTotals};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment in epoch milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -33,14 +33,29 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Millis;
 }
 
-/// The machine's clock.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
+/// The machine's clock: wall time at its start, then steady.
+///
+/// A wall clock that is set back or ahead while leases are out would hand one message to two connectors
+/// or hide it for hours, so after the start only elapsed time counts.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    wall_at_start: Millis,
+    started: Instant,
+}
+
+impl SystemClock {
+    pub fn start() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            wall_at_start: Millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)),
+            started: Instant::now(),
+        }
+    }
+}
 
 impl Clock for SystemClock {
     fn now(&self) -> Millis {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+        self.wall_at_start.after(self.started.elapsed())
     }
 }
 

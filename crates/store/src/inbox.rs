@@ -1,0 +1,320 @@
+//! The inbox: an event is accepted once, claimed in order, and recovered after a crash.
+
+use crate::listing::{Page, PageRequest};
+use crate::row::{EVENT_COLUMNS, event, event_checksum};
+use crate::trace::{self, NoteKind};
+use crate::{Store, StoreError, audit, outbox, step, topic};
+use cortex_types::{AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef};
+use fail::fail_point;
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// Transitions of the inbox.
+pub struct Inbox<'a>(pub(crate) &'a Store);
+
+/// An event whose turn this process now runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    pub event: Event,
+    /// What earlier attempts already learned.
+    pub steps: Vec<Step>,
+}
+
+/// What the start found in flight from the process before.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recovered {
+    pub requeued: usize,
+    pub failed: usize,
+}
+
+/// Rows by status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InboxCounts {
+    pub pending: u64,
+    pub processing: u64,
+    pub waiting: u64,
+    pub failed: u64,
+    pub done: u64,
+}
+
+/// Why a person's retry was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryRefused {
+    NotFound,
+    /// Only a failed event can be retried.
+    Is(InboxStatus),
+}
+
+impl Inbox<'_> {
+    /// Keeps a new event; returns after it is on disk. The same source and external id is kept once (D6).
+    pub async fn accept(&self, new: NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
+        self.0.write(move |connection| accept(connection, &new, now)).await
+    }
+
+    /// Claims the heads of up to `limit` topics: by priority, then by arrival, one in flight a topic (D7).
+    pub async fn claim_next(&self, limit: u32, now: Millis) -> Result<Vec<Claimed>, StoreError> {
+        self.0
+            .write(move |connection| {
+                let mut claimed = Vec::new();
+                for seq in topic::take(connection, limit, now)? {
+                    claimed.extend(claim(connection, seq, now)?);
+                }
+                fail_point!("inbox.claim.before_commit");
+                Ok(claimed)
+            })
+            .await
+    }
+
+    /// When the earliest retry is due, so that nobody needs to poll.
+    pub async fn next_due(&self) -> Result<Option<Millis>, StoreError> {
+        self.0.read(topic::next_due).await
+    }
+
+    /// Puts back what a dead process left in flight, eligible at once. Only the holder of the home's lock may
+    /// call it, and only before its first claim. Restarts alone fail an event only after `restarts_max`; the
+    /// user is then told by `notice`.
+    pub async fn recover(
+        &self,
+        restarts_max: u32,
+        now: Millis,
+        notice: impl Fn(&Event) -> NewReply + Send + 'static,
+    ) -> Result<Recovered, StoreError> {
+        self.0.write(move |connection| recover(connection, restarts_max, now, &notice)).await
+    }
+
+    /// A person wants a failed event tried again.
+    pub async fn retry_failed(
+        &self,
+        id: EventId,
+        now: Millis,
+    ) -> Result<Result<(), RetryRefused>, StoreError> {
+        self.0.write(move |connection| retry_failed(connection, &id, now)).await
+    }
+
+    pub async fn find(&self, id: EventId) -> Result<Option<Event>, StoreError> {
+        self.0.read(move |connection| find(connection, &id)).await
+    }
+
+    pub async fn list(
+        &self,
+        status: Option<InboxStatus>,
+        page: PageRequest,
+    ) -> Result<Page<Event>, StoreError> {
+        self.0.read(move |connection| list(connection, status, page)).await
+    }
+
+    pub async fn counts(&self) -> Result<InboxCounts, StoreError> {
+        self.0.read(counts).await
+    }
+}
+
+fn accept(connection: &Connection, new: &NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
+    let topic = topic::find_or_add(connection, &new.source, &new.topic_key)?;
+    let inserted = connection
+        .prepare_cached(
+            "INSERT INTO inbox_messages(id, source, external_message_id, topic_key, user_id, text, occurred_at,
+               idempotency_key, metadata_json, created_at, updated_at, topic_id, priority, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13)
+             ON CONFLICT(source, external_message_id) DO NOTHING",
+        )?
+        .execute(params![
+            new.id.as_str(),
+            new.source,
+            new.external_message_id,
+            new.topic_key,
+            new.user_id,
+            new.text,
+            new.occurred_at.0,
+            new.idempotency_key,
+            new.metadata_json,
+            now.0,
+            topic.id,
+            new.priority.rank(),
+            event_checksum(new),
+        ])?;
+    if inserted == 0 {
+        return duplicate(connection, new, now);
+    }
+    fail_point!("inbox.accept.after_insert");
+    topic::offer(connection, &topic, connection.last_insert_rowid(), new.priority)?;
+    Ok(AcceptedEvent::Queued(new.id.clone()))
+}
+
+fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
+    let (first, checksum): (String, u32) = connection
+        .prepare_cached(
+            "SELECT id, checksum FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
+        )?
+        .query_row([&new.source, &new.external_message_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let first: EventId = first.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?;
+    let same_body = checksum == event_checksum(new);
+    if !same_body {
+        let detail = format!("{} {} came again with another body", new.source, new.external_message_id);
+        audit::record(connection, now, "payload_mismatch", first.as_str(), &detail)?;
+    }
+    Ok(AcceptedEvent::Duplicate { first, same_body })
+}
+
+fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Option<Claimed>, StoreError> {
+    let steps = step::count(connection, seq)?;
+    connection
+        .prepare_cached(
+            "UPDATE inbox_messages SET status = 'processing', attempts = attempts + 1, claimed_at = ?2,
+               updated_at = ?2, steps_at_claim = ?3 WHERE seq = ?1",
+        )?
+        .execute(params![seq, now.0, steps])?;
+    let claimed = by_seq(connection, seq).and_then(|event| {
+        let steps = if steps == 0 { Vec::new() } else { step::load(connection, seq)? };
+        Ok(Claimed { event, steps })
+    });
+    match claimed {
+        Ok(claimed) => Ok(Some(claimed)),
+        // A damaged row must neither be answered from nor hold its topic for ever.
+        Err(StoreError::Damaged(reason)) => fail_damaged(connection, seq, &reason, now).map(|()| None),
+        Err(other) => Err(other),
+    }
+}
+
+fn fail_damaged(connection: &Connection, seq: i64, reason: &str, now: Millis) -> Result<(), StoreError> {
+    tracing::error!(seq, reason, "A stored event is damaged and was set aside");
+    connection
+        .prepare_cached(
+            "UPDATE inbox_messages SET status = 'failed', error = ?2, updated_at = ?3 WHERE seq = ?1",
+        )?
+        .execute(params![seq, reason, now.0])?;
+    let (topic, source, topic_key) = connection
+        .prepare_cached("SELECT id, source, topic_key FROM topics WHERE in_flight = ?1")?
+        .query_row([seq], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?)))?;
+    let notice = NewReply {
+        id: outbox::mint_id(now),
+        topic: TopicRef { source, topic_key },
+        text: "One of your messages was damaged on disk and could not be answered. Please send it again."
+            .to_owned(),
+        payload_json: None,
+    };
+    outbox::queue(connection, &notice, topic, Some(seq), now)?;
+    topic::release(connection, topic)
+}
+
+pub(crate) fn by_seq(connection: &Connection, seq: i64) -> Result<Event, StoreError> {
+    let sql = format!("SELECT {EVENT_COLUMNS} FROM inbox_messages WHERE seq = ?1");
+    connection.prepare_cached(&sql)?.query_row([seq], |row| Ok(event(row)))?
+}
+
+pub(crate) fn find(connection: &Connection, id: &EventId) -> Result<Option<Event>, StoreError> {
+    let sql = format!("SELECT {EVENT_COLUMNS} FROM inbox_messages WHERE id = ?1");
+    connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(event(row))).optional()?.transpose()
+}
+
+fn recover(
+    connection: &Connection,
+    restarts_max: u32,
+    now: Millis,
+    notice: &dyn Fn(&Event) -> NewReply,
+) -> Result<Recovered, StoreError> {
+    let stranded = connection
+        .prepare_cached("SELECT id, in_flight FROM topics WHERE in_flight IS NOT NULL")?
+        .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut recovered = Recovered::default();
+    for (topic, seq) in stranded {
+        let restarts: u32 = connection
+            .prepare_cached("SELECT restarts + 1 FROM inbox_messages WHERE seq = ?1")?
+            .query_row([seq], |row| row.get(0))?;
+        if restarts >= restarts_max {
+            let reason = format!("given up after {restarts} restarts in the middle of its turn");
+            fail_at_recovery(connection, seq, topic, &reason, now, notice)?;
+            recovered.failed += 1;
+        } else {
+            requeue_at_recovery(connection, seq, now)?;
+            recovered.requeued += 1;
+        }
+        topic::release(connection, topic)?;
+    }
+    Ok(recovered)
+}
+
+/// An attempt that recorded a new step made progress, so its end by a restart does not count (D7).
+fn requeue_at_recovery(connection: &Connection, seq: i64, now: Millis) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "UPDATE inbox_messages SET status = 'pending', due_at = 0, restarts = restarts + 1, updated_at = ?2,
+               attempts = attempts - ((SELECT count(*) FROM turn_steps WHERE event_seq = ?1) > steps_at_claim)
+             WHERE seq = ?1",
+        )?
+        .execute(params![seq, now.0])?;
+    trace::note(connection, seq, now, NoteKind::Restarted, "the server restarted during this turn")
+}
+
+fn fail_at_recovery(
+    connection: &Connection,
+    seq: i64,
+    topic: i64,
+    reason: &str,
+    now: Millis,
+    notice: &dyn Fn(&Event) -> NewReply,
+) -> Result<(), StoreError> {
+    let event = by_seq(connection, seq)?;
+    connection
+        .prepare_cached(
+            "UPDATE inbox_messages SET status = 'failed', error = ?2, restarts = restarts + 1, updated_at = ?3
+             WHERE seq = ?1",
+        )?
+        .execute(params![seq, reason, now.0])?;
+    outbox::queue(connection, &notice(&event), topic, Some(seq), now)
+}
+
+fn retry_failed(
+    connection: &Connection,
+    id: &EventId,
+    now: Millis,
+) -> Result<Result<(), RetryRefused>, StoreError> {
+    let Some(event) = find(connection, id)? else { return Ok(Err(RetryRefused::NotFound)) };
+    if event.status != InboxStatus::Failed {
+        return Ok(Err(RetryRefused::Is(event.status)));
+    }
+    connection
+        .prepare_cached(
+            "UPDATE inbox_messages SET status = 'pending', attempts = 0, restarts = 0, due_at = 0, error = NULL,
+               updated_at = ?2 WHERE seq = ?1",
+        )?
+        .execute(params![event.seq, now.0])?;
+    trace::note(connection, event.seq, now, NoteKind::Requeued, "a person asked for another try")?;
+    let topic = topic::find_or_add(connection, &event.topic.source, &event.topic.topic_key)?;
+    topic::refresh(connection, topic.id)?;
+    Ok(Ok(()))
+}
+
+fn list(
+    connection: &Connection,
+    status: Option<InboxStatus>,
+    page: PageRequest,
+) -> Result<Page<Event>, StoreError> {
+    let (before, limit) = page.bounds();
+    let filter = match status {
+        Some(status) => format!("AND status = '{status}'"),
+        None => String::new(),
+    };
+    let sql = format!(
+        "SELECT {EVENT_COLUMNS} FROM inbox_messages WHERE seq < ?1 {filter} ORDER BY seq DESC LIMIT ?2"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([before, limit], |row| Ok(event(row)))?;
+    let mut events = Vec::new();
+    for row in rows {
+        events.push(row??);
+    }
+    Ok(Page::of(events, limit, |event| event.seq))
+}
+
+fn counts(connection: &Connection) -> Result<InboxCounts, StoreError> {
+    let count = |sql: &str| -> Result<u64, StoreError> {
+        Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+    };
+    let total = count("SELECT count(*) FROM inbox_messages")?;
+    let pending = count("SELECT count(*) FROM inbox_messages WHERE status = 'pending'")?;
+    let waiting = count("SELECT count(*) FROM inbox_messages WHERE status = 'waiting'")?;
+    let failed = count("SELECT count(*) FROM inbox_messages WHERE status = 'failed'")?;
+    let processing = count("SELECT count(*) FROM topics WHERE in_flight IS NOT NULL")?;
+    let done = total.saturating_sub(pending + waiting + failed + processing);
+    Ok(InboxCounts { pending, processing, waiting, failed, done })
+}

@@ -1,0 +1,137 @@
+//! Versioned migrations: one transaction, a backup before, and no way back to an older binary.
+
+use crate::StoreError;
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+
+/// Marks the file as ours ("Ctex"), so that a foreign database in the home is refused, not changed.
+const APPLICATION_ID: i32 = 0x4374_6578;
+
+/// Added to, never edited; the position is the version.
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_spine.sql")];
+
+/// Why a database could not be brought to this binary's schema.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrateError {
+    #[error("the database has schema {found}, newer than this program's {known}; use the newer program")]
+    Newer { found: usize, known: usize },
+    #[error("this is not a Cortex database (application id {0:#x}); move it away or choose another home")]
+    Foreign(i32),
+    #[error("cannot write the backup {}: {reason}", path.display())]
+    Backup { path: PathBuf, reason: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Brings the database at `path` to the newest schema.
+pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), MigrateError> {
+    migrate_with(connection, path, MIGRATIONS)
+}
+
+fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -> Result<(), MigrateError> {
+    let found = version(connection)?;
+    if found > migrations.len() {
+        return Err(MigrateError::Newer { found, known: migrations.len() });
+    }
+    refuse_foreign(connection, found)?;
+    if found == migrations.len() {
+        return Ok(());
+    }
+    if found > 0 {
+        back_up(connection, path, found)?;
+    }
+    let transaction = connection.transaction().map_err(StoreError::from)?;
+    for migration in &migrations[found..] {
+        transaction.execute_batch(migration).map_err(StoreError::from)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(StoreError::from)?;
+    transaction.pragma_update(None, "user_version", migrations.len()).map_err(StoreError::from)?;
+    transaction.commit().map_err(StoreError::from)?;
+    Ok(())
+}
+
+fn version(connection: &Connection) -> Result<usize, StoreError> {
+    let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    Ok(usize::try_from(version).unwrap_or(usize::MAX))
+}
+
+fn refuse_foreign(connection: &Connection, version: usize) -> Result<(), MigrateError> {
+    let id: i32 =
+        connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(StoreError::from)?;
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(StoreError::from)?;
+    let ours = id == APPLICATION_ID || (id == 0 && version == 0 && tables == 0);
+    if ours { Ok(()) } else { Err(MigrateError::Foreign(id)) }
+}
+
+fn back_up(connection: &Connection, path: &Path, version: usize) -> Result<(), MigrateError> {
+    let target = path.with_extension(format!("db.before-schema-{}", version + 1));
+    let failed = |reason: String| MigrateError::Backup { path: target.clone(), reason };
+    if target.exists() {
+        std::fs::remove_file(&target).map_err(|error| failed(error.to_string()))?;
+    }
+    connection
+        .backup("main", &target, None::<fn(rusqlite::backup::Progress)>)
+        .map_err(|error| failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEXT: &str = "ALTER TABLE audit ADD COLUMN who TEXT";
+
+    fn home_with_rows() -> (tempfile::TempDir, PathBuf, Connection) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cortex.db");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        connection
+            .execute("INSERT INTO audit(at, what, subject, detail) VALUES (1, 'a', 'b', 'c')", [])
+            .unwrap();
+        (folder, path, connection)
+    }
+
+    fn audit_rows(connection: &Connection) -> i64 {
+        connection.query_row("SELECT count(*) FROM audit", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_upgrade_keeps_rows_and_leaves_a_backup() {
+        let (folder, path, mut connection) = home_with_rows();
+        let next = [MIGRATIONS, &[NEXT]].concat();
+        migrate_with(&mut connection, &path, &next).unwrap();
+        assert_eq!(audit_rows(&connection), 1);
+        let backup = folder.path().join(format!("cortex.db.before-schema-{}", MIGRATIONS.len() + 1));
+        assert_eq!(audit_rows(&Connection::open(backup).unwrap()), 1);
+    }
+
+    #[test]
+    fn an_older_program_refuses_a_newer_schema() {
+        let (_folder, path, mut connection) = home_with_rows();
+        let next = [MIGRATIONS, &[NEXT]].concat();
+        migrate_with(&mut connection, &path, &next).unwrap();
+        let refused = migrate(&mut connection, &path);
+        assert!(matches!(refused, Err(MigrateError::Newer { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn a_failed_migration_changes_nothing() {
+        let (_folder, path, mut connection) = home_with_rows();
+        let broken = [MIGRATIONS, &[NEXT, "CREATE TABLE nonsense("]].concat();
+        assert!(migrate_with(&mut connection, &path, &broken).is_err());
+        assert_eq!(version(&connection), Ok(MIGRATIONS.len()));
+        assert!(connection.prepare("SELECT who FROM audit").is_err());
+    }
+
+    #[test]
+    fn a_foreign_database_is_refused_untouched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cortex.db");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.execute_batch("CREATE TABLE notes(text)").unwrap();
+        let refused = migrate(&mut connection, &path);
+        assert!(matches!(refused, Err(MigrateError::Foreign(0))), "{refused:?}");
+    }
+}

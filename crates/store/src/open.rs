@@ -1,0 +1,142 @@
+//! Opening the database: permissions, pragmas that are checked, damage found before anything is trusted.
+
+use crate::StoreError;
+use crate::migrate::{self, MigrateError};
+use crate::wal;
+use rusqlite::{Connection, OpenFlags};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a write waits for a foreign process that holds the database.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
+const STATEMENTS_KEPT: usize = 128;
+/// Pages of log before they are folded into the database: 16 MiB, so that folding is rare and bounded.
+const CHECKPOINT_PAGES: i64 = 4_000;
+
+/// How durable a commit is. Only the power-loss control asks for less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// fsync before every answer.
+    #[default]
+    Full,
+    /// Leaves the fsync to the next checkpoint; exists so that the power-loss test can be shown to fail.
+    AfterCheckpoint,
+}
+
+/// Where the database is and how it is kept.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    pub path: PathBuf,
+    pub durability: Durability,
+}
+
+impl StoreConfig {
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), durability: Durability::Full }
+    }
+}
+
+/// Why the store could not be opened; each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot open {}: {reason}", path.display())]
+    Unusable { path: PathBuf, reason: String },
+    #[error("{} is damaged: {reason}; keep a copy of it, then restore a backup", path.display())]
+    Damaged { path: PathBuf, reason: String },
+    #[error("{}: {source}", path.display())]
+    Schema { path: PathBuf, source: MigrateError },
+}
+
+/// Creates or opens the database for writing and brings it to the newest schema.
+pub(crate) fn open_for_writing(config: &StoreConfig) -> Result<Connection, OpenError> {
+    let path = &config.path;
+    create_private(path)?;
+    wal::check(path).map_err(|reason| OpenError::Damaged { path: path.clone(), reason })?;
+    let mut connection = connect(config).map_err(|error| told(path, error))?;
+    migrate::migrate(&mut connection, path).map_err(|source| match source {
+        MigrateError::Store(error) => told(path, error),
+        MigrateError::Newer { .. } | MigrateError::Foreign(_) | MigrateError::Backup { .. } => {
+            OpenError::Schema { path: path.clone(), source }
+        }
+    })?;
+    Ok(connection)
+}
+
+/// Opens an existing, migrated database for writing; what the writer does after a fault.
+pub(crate) fn connect(config: &StoreConfig) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(
+        &config.path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    set_checked(&connection, "journal_mode", "wal")?;
+    let synchronous = match config.durability {
+        Durability::Full => "2",
+        Durability::AfterCheckpoint => "1",
+    };
+    set_checked(&connection, "synchronous", synchronous)?;
+    set_checked(&connection, "foreign_keys", "1")?;
+    set_checked(&connection, "wal_autocheckpoint", &CHECKPOINT_PAGES.to_string())?;
+    connection.pragma_update(None, "cache_size", -8_000)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    Ok(connection)
+}
+
+pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "cache_size", -2_000)?;
+    Ok(connection)
+}
+
+/// Sets a pragma, steps it to the end (an IO error shows only then) and reads it back.
+fn set_checked(connection: &Connection, pragma: &str, wanted: &str) -> Result<(), StoreError> {
+    let mut set = connection.prepare(&format!("PRAGMA {pragma} = {wanted}"))?;
+    let mut rows = set.query([])?;
+    while rows.next()?.is_some() {}
+    let found = connection.query_row(&format!("PRAGMA {pragma}"), [], |row| {
+        row.get_ref(0).map(|value| match value {
+            rusqlite::types::ValueRef::Integer(number) => number.to_string(),
+            rusqlite::types::ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            rusqlite::types::ValueRef::Null
+            | rusqlite::types::ValueRef::Real(_)
+            | rusqlite::types::ValueRef::Blob(_) => String::new(),
+        })
+    })?;
+    if found.eq_ignore_ascii_case(wanted) {
+        Ok(())
+    } else {
+        Err(StoreError::Unavailable(format!("{pragma} stays {found}, {wanted} is needed")))
+    }
+}
+
+fn told(path: &Path, error: StoreError) -> OpenError {
+    match error {
+        StoreError::Damaged(reason) => OpenError::Damaged { path: path.to_owned(), reason },
+        StoreError::Unavailable(reason) | StoreError::Fault(reason) => {
+            OpenError::Unusable { path: path.to_owned(), reason }
+        }
+        StoreError::Closed => OpenError::Unusable { path: path.to_owned(), reason: "closed".to_owned() },
+    }
+}
+
+/// The database holds private messages: it and its log are readable by their owner alone.
+fn create_private(path: &Path) -> Result<(), OpenError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map(drop)
+        .map_err(|error| OpenError::Unusable { path: path.to_owned(), reason: error.to_string() })
+}

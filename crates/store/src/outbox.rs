@@ -1,0 +1,256 @@
+//! The outbox: a message is leased to one connector at a time, retried with backoff, and never silently lost.
+
+use crate::listing::{Page, PageRequest};
+
+use crate::{Store, StoreError, checksum};
+use cortex_types::{Delivery, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::time::Duration;
+use ulid::Ulid;
+
+mod claim;
+mod settle;
+
+pub use settle::{Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, RequeueOutcome};
+
+/// Transitions of the outbox.
+pub struct Outbox<'a>(pub(crate) &'a Store);
+
+/// Which messages a connector wants, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollRequest {
+    pub source: String,
+    pub max: u32,
+    pub lease: Duration,
+    /// Never hand out a message while an earlier one of its topic is still open (D5).
+    pub ordered: bool,
+    /// Exactly this many claims, then dead (D2).
+    pub attempts_max: u32,
+}
+
+/// A message as the outbox keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxRow {
+    pub seq: i64,
+    pub id: OutboxId,
+    pub topic: TopicRef,
+    pub text: String,
+    pub payload_json: Option<String>,
+    pub status: OutboxStatus,
+    pub attempts: u32,
+    pub next_attempt_at: Millis,
+    pub lease_expires_at: Option<Millis>,
+    pub last_error: Option<String>,
+    pub event: Option<EventId>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    pub leased_at: Option<Millis>,
+    pub delivered_at: Option<Millis>,
+}
+
+/// Open and ended messages by status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutboxCounts {
+    pub pending: u64,
+    pub leased: u64,
+    pub dead: u64,
+    pub suppressed: u64,
+    pub discarded: u64,
+    pub delivered: u64,
+}
+
+impl Outbox<'_> {
+    /// Leases the due messages of a source; each row goes to at most one poller at a time.
+    pub async fn claim_due(&self, request: PollRequest, now: Millis) -> Result<Vec<Delivery>, StoreError> {
+        self.0.write(move |connection| claim::claim_due(connection, &request, now)).await
+    }
+
+    /// The connector delivered the message.
+    pub async fn ack(
+        &self,
+        id: OutboxId,
+        lease: LeaseToken,
+        now: Millis,
+    ) -> Result<Result<Acked, LeaseRefused>, StoreError> {
+        self.0.write(move |connection| settle::ack(connection, &id, &lease, now)).await
+    }
+
+    /// The connector could not deliver it. `delay_for` gives the backoff of the attempts so far.
+    pub async fn nack(
+        &self,
+        nack: Nack,
+        delay_for: impl Fn(u32) -> Duration + Send + 'static,
+        now: Millis,
+    ) -> Result<Result<Nacked, LeaseRefused>, StoreError> {
+        self.0.write(move |connection| settle::nack(connection, &nack, &delay_for, now)).await
+    }
+
+    /// A person wants a dead message tried again.
+    pub async fn requeue(&self, id: OutboxId, now: Millis) -> Result<RequeueOutcome, StoreError> {
+        self.0.write(move |connection| settle::requeue(connection, &id, now)).await
+    }
+
+    /// A person gives a message up.
+    pub async fn discard(&self, id: OutboxId, now: Millis) -> Result<DiscardOutcome, StoreError> {
+        self.0.write(move |connection| settle::discard(connection, &id, now)).await
+    }
+
+    /// Leases and waits reach at most `horizon` ahead; a clock that was set back before this start must not hide
+    /// messages for longer.
+    pub async fn clamp_future(&self, horizon: Duration, now: Millis) -> Result<usize, StoreError> {
+        let latest = now.after(horizon).0;
+        self.0
+            .write(move |connection| {
+                let leases = connection.execute(
+                    "UPDATE outbox_messages SET lease_expires_at = ?1 WHERE status = 'leased' AND lease_expires_at > ?1",
+                    [latest],
+                )?;
+                let waits = connection.execute(
+                    "UPDATE outbox_messages SET next_attempt_at = ?1
+                     WHERE status IN ('pending', 'leased') AND next_attempt_at > ?1",
+                    [latest],
+                )?;
+                Ok(leases + waits)
+            })
+            .await
+    }
+
+    pub async fn find(&self, id: OutboxId) -> Result<Option<OutboxRow>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let sql = format!("{SELECT_ROW} WHERE outbox_messages.id = ?1");
+                connection
+                    .prepare_cached(&sql)?
+                    .query_row([id.as_str()], |row| Ok(outbox_row(row)))
+                    .optional()?
+                    .transpose()
+            })
+            .await
+    }
+
+    pub async fn list(
+        &self,
+        status: Option<OutboxStatus>,
+        source: Option<String>,
+        page: PageRequest,
+    ) -> Result<Page<OutboxRow>, StoreError> {
+        self.0.read(move |connection| list(connection, status, source.as_deref(), page)).await
+    }
+
+    pub async fn counts(&self) -> Result<OutboxCounts, StoreError> {
+        self.0
+            .read(|connection| {
+                let count = |sql: &str| -> Result<u64, StoreError> {
+                    Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+                };
+                let total = count("SELECT count(*) FROM outbox_messages")?;
+                let pending = count("SELECT count(*) FROM outbox_messages WHERE status = 'pending'")?;
+                let leased = count("SELECT count(*) FROM outbox_messages WHERE status = 'leased'")?;
+                let dead = count("SELECT count(*) FROM outbox_messages WHERE status = 'dead'")?;
+                Ok(OutboxCounts {
+                    pending,
+                    leased,
+                    dead,
+                    ended: total.saturating_sub(pending + leased + dead),
+                })
+            })
+            .await
+    }
+}
+
+pub(crate) fn mint_id(now: Millis) -> OutboxId {
+    OutboxId::from_ulid(mint(now))
+}
+
+fn mint(now: Millis) -> Ulid {
+    Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), rand::random())
+}
+
+/// Puts a reply into the outbox, due at once.
+pub(crate) fn queue(
+    connection: &Connection,
+    reply: &NewReply,
+    topic: i64,
+    event_seq: Option<i64>,
+    now: Millis,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO outbox_messages(id, source, topic_key, text, payload_json, next_attempt_at, created_at,
+               updated_at, topic_id, event_seq, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9)",
+        )?
+        .execute(params![
+            reply.id.as_str(),
+            reply.topic.source,
+            reply.topic.topic_key,
+            reply.text,
+            reply.payload_json,
+            now.0,
+            topic,
+            event_seq,
+            row_checksum(&reply.topic, &reply.text, reply.payload_json.as_deref()),
+        ])?;
+    Ok(())
+}
+
+pub(crate) fn of_event(connection: &Connection, event_seq: i64) -> Result<Vec<OutboxRow>, StoreError> {
+    let sql = format!("{SELECT_ROW} WHERE event_seq = ?1 ORDER BY outbox_messages.seq");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([event_seq], |row| Ok(outbox_row(row)))?;
+    rows.map(|row| row?).collect()
+}
+
+fn row_checksum(topic: &TopicRef, text: &str, payload_json: Option<&str>) -> u32 {
+    checksum::of(&[&topic.source, &topic.topic_key, text, payload_json.unwrap_or_default()])
+}
+
+fn list(
+    connection: &Connection,
+    status: Option<OutboxStatus>,
+    source: Option<&str>,
+    page: PageRequest,
+) -> Result<Page<OutboxRow>, StoreError> {
+    let (before, limit) = page.bounds();
+    let filter = match status {
+        Some(status) => format!("AND outbox_messages.status = '{status}'"),
+        None => String::new(),
+    };
+    let sql = format!(
+        "{SELECT_ROW} WHERE outbox_messages.seq < ?1 {filter} AND (?3 IS NULL OR outbox_messages.source = ?3)
+         ORDER BY outbox_messages.seq DESC LIMIT ?2"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(params![before, limit, source], |row| Ok(outbox_row(row)))?;
+    let rows = rows.map(|row| row?).collect::<Result<Vec<_>, StoreError>>()?;
+    Ok(Page::of(rows, limit, |row| row.seq))
+}
+
+const SELECT_ROW: &str = "SELECT outbox_messages.seq, outbox_messages.id, outbox_messages.source, \
+    outbox_messages.topic_key, outbox_messages.text, payload_json, outbox_messages.status, \
+    outbox_messages.attempts, next_attempt_at, lease_expires_at, last_error, inbox_messages.id, \
+    outbox_messages.created_at, outbox_messages.updated_at, leased_at, delivered_at \
+    FROM outbox_messages LEFT JOIN inbox_messages ON inbox_messages.seq = event_seq";
+
+fn outbox_row(row: &Row<'_>) -> Result<OutboxRow, StoreError> {
+    let id: String = row.get(1)?;
+    let damaged = |what: &str| StoreError::Damaged(format!("outbox message {id}: {what}"));
+    let status: String = row.get(6)?;
+    let event: Option<String> = row.get(11)?;
+    Ok(OutboxRow {
+        seq: row.get(0)?,
+        id: id.parse().map_err(|_| damaged("its id is no id"))?,
+        topic: TopicRef { source: row.get(2)?, topic_key: row.get(3)? },
+        text: row.get(4)?,
+        payload_json: row.get(5)?,
+        status: status.parse().map_err(|_| damaged("its status is unknown"))?,
+        attempts: row.get(7)?,
+        next_attempt_at: Millis(row.get(8)?),
+        lease_expires_at: row.get::<_, Option<i64>>(9)?.map(Millis),
+        last_error: row.get(10)?,
+        event: event.map(|id| id.parse()).transpose().map_err(|_| damaged("its event id is no id"))?,
+        created_at: Millis(row.get(12)?),
+        updated_at: Millis(row.get(13)?),
+        leased_at: row.get::<_, Option<i64>>(14)?.map(Millis),
+        delivered_at: row.get::<_, Option<i64>>(15)?.map(Millis),
+    })
+}

@@ -1,0 +1,189 @@
+//! The claim inside a poll: due rows in order, dead letters sorted out, each row leased to one poller.
+
+use super::{PollRequest, mint, row_checksum};
+use crate::StoreError;
+use crate::trace::{self, NoteKind};
+use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, TopicRef};
+use fail::fail_point;
+use rusqlite::{Connection, params};
+use std::collections::HashMap;
+
+struct Candidate {
+    seq: i64,
+    topic_id: i64,
+    event_seq: Option<i64>,
+    attempts: u32,
+    was_leased: bool,
+    /// The seed's claim order; ties go by insertion.
+    order: (i64, i64, i64),
+}
+
+pub(super) fn claim_due(
+    connection: &Connection,
+    request: &PollRequest,
+    now: Millis,
+) -> Result<Vec<Delivery>, StoreError> {
+    let mut deliveries = Vec::new();
+    let mut topics = OpenTopics::default();
+    let mut after = (i64::MIN, i64::MIN, i64::MIN);
+    let wanted = request.max as usize;
+    while deliveries.len() < wanted {
+        let candidates = due_candidates(connection, request, after, now)?;
+        let Some(last) = candidates.last() else { break };
+        after = last.order;
+        for candidate in candidates {
+            if deliveries.len() == wanted {
+                break;
+            }
+            if request.ordered && !topics.lets_through(connection, &candidate)? {
+                continue;
+            }
+            deliveries.extend(lease_or_bury(connection, request, &candidate, now)?);
+        }
+    }
+    fail_point!("outbox.claim.before_commit");
+    Ok(deliveries)
+}
+
+/// Pending rows that are due and leased rows whose lease ended, merged in claim order.
+fn due_candidates(
+    connection: &Connection,
+    request: &PollRequest,
+    after: (i64, i64, i64),
+    now: Millis,
+) -> Result<Vec<Candidate>, StoreError> {
+    let mut candidates = Vec::new();
+    for (status, free) in [("pending", "1"), ("leased", "lease_expires_at <= ?2")] {
+        let sql = format!(
+            "SELECT seq, topic_id, event_seq, attempts, next_attempt_at, created_at FROM outbox_messages
+             WHERE source = ?1 AND status = '{status}' AND next_attempt_at <= ?2 AND {free}
+               AND (next_attempt_at, created_at, seq) > (?3, ?4, ?5)
+             ORDER BY next_attempt_at, created_at, seq LIMIT ?6"
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(
+            params![request.source, now.0, after.0, after.1, after.2, request.max],
+            |row| {
+                let seq = row.get(0)?;
+                Ok(Candidate {
+                    seq,
+                    topic_id: row.get(1)?,
+                    event_seq: row.get(2)?,
+                    attempts: row.get(3)?,
+                    was_leased: status == "leased",
+                    order: (row.get(4)?, row.get(5)?, seq),
+                })
+            },
+        )?;
+        for row in rows {
+            candidates.push(row?);
+        }
+    }
+    candidates.sort_by_key(|candidate| candidate.order);
+    // Past the first `max` the other list may have rows in between; they come with the next round.
+    candidates.truncate(request.max as usize);
+    Ok(candidates)
+}
+
+/// Which messages of a topic may go, when order is asked for.
+#[derive(Default)]
+struct OpenTopics {
+    /// The open messages of a topic still ahead, oldest last.
+    ahead: HashMap<i64, Vec<i64>>,
+}
+
+impl OpenTopics {
+    /// A message goes only as the oldest open one of its topic, or right behind those in this same answer.
+    fn lets_through(&mut self, connection: &Connection, candidate: &Candidate) -> Result<bool, StoreError> {
+        let ahead = match self.ahead.entry(candidate.topic_id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(open_in_topic(connection, candidate.topic_id)?),
+        };
+        Ok(ahead.pop_if(|oldest| *oldest == candidate.seq).is_some())
+    }
+}
+
+fn open_in_topic(connection: &Connection, topic: i64) -> Result<Vec<i64>, StoreError> {
+    /// More of one topic than an answer can hold never helps.
+    const OPEN_MAX: i64 = 128;
+    let mut statement = connection.prepare_cached(
+        "SELECT seq FROM outbox_messages WHERE topic_id = ?1 AND status IN ('pending', 'leased')
+         ORDER BY seq LIMIT ?2",
+    )?;
+    let mut open =
+        statement.query_map([topic, OPEN_MAX], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
+    open.reverse();
+    Ok(open)
+}
+
+/// Leases the row, or makes it dead when its claims are used up or its text is damaged.
+fn lease_or_bury(
+    connection: &Connection,
+    request: &PollRequest,
+    candidate: &Candidate,
+    now: Millis,
+) -> Result<Option<Delivery>, StoreError> {
+    let attempts = candidate.attempts + 1;
+    if attempts > request.attempts_max {
+        let reason = format!("not delivered in {} attempts", request.attempts_max);
+        bury(connection, candidate, attempts, &reason, now)?;
+        return Ok(None);
+    }
+    let lease = LeaseToken::from_ulid(mint(now));
+    let lease_expires_at = now.after(request.lease);
+    connection
+        .prepare_cached(
+            "UPDATE outbox_messages SET status = 'leased', attempts = ?2, lease_token = ?3, lease_expires_at = ?4,
+               leased_at = ?5, updated_at = ?5 WHERE seq = ?1",
+        )?
+        .execute(params![candidate.seq, attempts, lease.as_str(), lease_expires_at.0, now.0])?;
+    if let (true, Some(event_seq)) = (candidate.was_leased, candidate.event_seq) {
+        trace::note(connection, event_seq, now, NoteKind::LeaseExpired, "the connector never answered")?;
+    }
+    let delivery = connection
+        .prepare_cached(
+            "SELECT id, source, topic_key, text, payload_json, checksum FROM outbox_messages WHERE seq = ?1",
+        )?
+        .query_row([candidate.seq], |row| {
+            let topic = TopicRef { source: row.get(1)?, topic_key: row.get(2)? };
+            let text: String = row.get(3)?;
+            let payload_json: Option<String> = row.get(4)?;
+            let sum: u32 = row.get(5)?;
+            let id: Result<OutboxId, _> = row.get::<_, String>(0)?.parse();
+            let whole = sum == row_checksum(&topic, &text, payload_json.as_deref());
+            Ok(id.ok().filter(|_| whole).map(|id| Delivery {
+                id,
+                lease,
+                lease_expires_at,
+                topic,
+                text,
+                payload_json,
+                attempts,
+            }))
+        })?;
+    if delivery.is_none() {
+        tracing::error!(seq = candidate.seq, "A stored outbox message is damaged and was set aside");
+        bury(connection, candidate, attempts, "damaged on disk: it does not match its checksum", now)?;
+    }
+    Ok(delivery)
+}
+
+fn bury(
+    connection: &Connection,
+    candidate: &Candidate,
+    attempts: u32,
+    reason: &str,
+    now: Millis,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "UPDATE outbox_messages SET status = 'dead', attempts = ?2, lease_token = NULL, lease_expires_at = NULL,
+               last_error = CASE WHEN last_error IS NULL THEN ?3 ELSE ?3 || '; last: ' || last_error END,
+               updated_at = ?4 WHERE seq = ?1",
+        )?
+        .execute(params![candidate.seq, attempts, reason, now.0])?;
+    match candidate.event_seq {
+        Some(event_seq) => trace::note(connection, event_seq, now, NoteKind::Dead, reason),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,53 @@
+//! Rows to values: the columns of an event in one order, with its checksum compared.
+
+use crate::{StoreError, checksum};
+use cortex_types::{Event, EventId, InboxStatus, Millis, NewEvent, Priority, TopicRef};
+use rusqlite::Row;
+
+pub(crate) const EVENT_COLUMNS: &str = "seq, id, source, topic_key, external_message_id, idempotency_key, user_id, \
+    text, occurred_at, metadata_json, priority, status, attempts, error, created_at, updated_at, checksum";
+
+pub(crate) fn event_checksum(event: &NewEvent) -> u32 {
+    checksum::of(&[
+        &event.source,
+        &event.topic_key,
+        &event.external_message_id,
+        &event.user_id,
+        &event.text,
+        event.metadata_json.as_deref().unwrap_or_default(),
+    ])
+}
+
+/// Reads `EVENT_COLUMNS`; a row that does not match its checksum is `Damaged`.
+pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
+    let id: String = row.get(1)?;
+    let damaged = |what: &str| StoreError::Damaged(format!("event {id}: {what}"));
+    let status: String = row.get(11)?;
+    let event = Event {
+        seq: row.get(0)?,
+        id: id.parse::<EventId>().map_err(|_| damaged("its id is no id"))?,
+        topic: TopicRef { source: row.get(2)?, topic_key: row.get(3)? },
+        external_message_id: row.get(4)?,
+        idempotency_key: row.get(5)?,
+        user_id: row.get(6)?,
+        text: row.get(7)?,
+        occurred_at: Millis(row.get(8)?),
+        metadata_json: row.get(9)?,
+        priority: Priority::from_rank(row.get(10)?),
+        status: status.parse::<InboxStatus>().map_err(|_| damaged("its status is unknown"))?,
+        attempts: row.get(12)?,
+        error: row.get(13)?,
+        created_at: Millis(row.get(14)?),
+        updated_at: Millis(row.get(15)?),
+    };
+    let stored: u32 = row.get(16)?;
+    let found = checksum::of(&[
+        &event.topic.source,
+        &event.topic.topic_key,
+        &event.external_message_id,
+        &event.user_id,
+        &event.text,
+        event.metadata_json.as_deref().unwrap_or_default(),
+    ]);
+    if stored == found { Ok(event) } else { Err(damaged("it does not match its checksum")) }
+}

@@ -1,0 +1,119 @@
+//! Topics: who may run next. One row a topic, so that a claim looks at topics and never at a backlog.
+
+use crate::StoreError;
+use cortex_types::{Millis, Priority};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// Most topics whose backoff ended that one claim looks at; the rest follow with the next claim.
+const WOKEN_MAX: i64 = 256;
+
+pub(crate) struct TopicRow {
+    pub(crate) id: i64,
+    in_flight: Option<i64>,
+    head_priority: Option<i64>,
+}
+
+pub(crate) fn find_or_add(connection: &Connection, source: &str, key: &str) -> Result<TopicRow, StoreError> {
+    let found = connection
+        .prepare_cached(
+            "SELECT id, in_flight, head_priority FROM topics WHERE source = ?1 AND topic_key = ?2",
+        )?
+        .query_row([source, key], |row| {
+            Ok(TopicRow { id: row.get(0)?, in_flight: row.get(1)?, head_priority: row.get(2)? })
+        })
+        .optional()?;
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    connection
+        .prepare_cached("INSERT INTO topics(source, topic_key) VALUES (?1, ?2)")?
+        .execute([source, key])?;
+    Ok(TopicRow { id: connection.last_insert_rowid(), in_flight: None, head_priority: None })
+}
+
+/// A new event of the topic: it becomes the head when nothing more urgent or earlier waits.
+pub(crate) fn offer(
+    connection: &Connection,
+    topic: &TopicRow,
+    seq: i64,
+    priority: Priority,
+) -> Result<(), StoreError> {
+    let overtakes = topic.head_priority.is_none_or(|head| priority.rank() < head);
+    if topic.in_flight.is_some() || !overtakes {
+        return Ok(());
+    }
+    connection
+        .prepare_cached("UPDATE topics SET head_seq = ?2, head_priority = ?3, head_due_at = 0 WHERE id = ?1")?
+        .execute(params![topic.id, seq, priority.rank()])?;
+    Ok(())
+}
+
+/// Puts the heads of up to `limit` ready topics in flight, most urgent and oldest first.
+pub(crate) fn take(connection: &Connection, limit: u32, now: Millis) -> Result<Vec<i64>, StoreError> {
+    connection
+        .prepare_cached(
+            "UPDATE topics SET head_due_at = 0 WHERE id IN (
+               SELECT id FROM topics
+               WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at > 0 AND head_due_at <= ?1
+               ORDER BY head_due_at LIMIT ?2)",
+        )?
+        .execute([now.0, WOKEN_MAX])?;
+    let heads = connection
+        .prepare_cached(
+            "SELECT id, head_seq FROM topics
+             WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at = 0
+             ORDER BY head_priority, head_seq LIMIT ?1",
+        )?
+        .query_map([limit], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut flying = connection.prepare_cached(
+        "UPDATE topics SET in_flight = head_seq, head_seq = NULL, head_priority = NULL WHERE id = ?1",
+    )?;
+    for (topic, _) in &heads {
+        flying.execute([topic])?;
+    }
+    Ok(heads.into_iter().map(|(_, seq)| seq).collect())
+}
+
+/// Nothing of the topic is in flight any more: its next pending event becomes the head.
+pub(crate) fn release(connection: &Connection, topic: i64) -> Result<(), StoreError> {
+    let next = connection
+        .prepare_cached(
+            "SELECT seq, priority, due_at FROM inbox_messages
+             WHERE topic_id = ?1 AND status = 'pending' ORDER BY priority, seq LIMIT 1",
+        )?
+        .query_row([topic], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
+        .optional()?;
+    let (seq, priority, due_at) = match next {
+        Some((seq, priority, due_at)) => (Some(seq), Some(priority), due_at),
+        None => (None, None, 0),
+    };
+    connection
+        .prepare_cached(
+            "UPDATE topics SET in_flight = NULL, head_seq = ?2, head_priority = ?3, head_due_at = ?4
+             WHERE id = ?1",
+        )?
+        .execute(params![topic, seq, priority, due_at])?;
+    Ok(())
+}
+
+/// Recomputes the head of a topic whose pending events changed while nothing is in flight.
+pub(crate) fn refresh(connection: &Connection, topic: i64) -> Result<(), StoreError> {
+    let in_flight: Option<i64> = connection
+        .prepare_cached("SELECT in_flight FROM topics WHERE id = ?1")?
+        .query_row([topic], |row| row.get(0))?;
+    if in_flight.is_some() { Ok(()) } else { release(connection, topic) }
+}
+
+/// When the next backing-off topic is due, if any is.
+pub(crate) fn next_due(connection: &Connection) -> Result<Option<Millis>, StoreError> {
+    let due = connection
+        .prepare_cached(
+            "SELECT head_due_at FROM topics
+             WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at > 0
+             ORDER BY head_due_at LIMIT 1",
+        )?
+        .query_row([], |row| row.get::<_, i64>(0))
+        .optional()?;
+    Ok(due.map(Millis))
+}

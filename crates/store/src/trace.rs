@@ -1,0 +1,96 @@
+//! The whole way of an event, put together from its rows and from notes about what went otherwise.
+
+use crate::outbox::{self, OutboxRow};
+use crate::{Store, StoreError, inbox, step};
+use cortex_types::{Event, EventId, Millis, Step};
+use rusqlite::{Connection, params};
+
+/// What a note is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoteKind {
+    RetryPlanned,
+    Restarted,
+    Parked,
+    Requeued,
+    Nacked,
+    LeaseExpired,
+    Dead,
+    Discarded,
+}
+
+impl NoteKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::RetryPlanned => "retry_planned",
+            Self::Restarted => "restarted",
+            Self::Parked => "parked",
+            Self::Requeued => "requeued",
+            Self::Nacked => "nacked",
+            Self::LeaseExpired => "lease_expired",
+            Self::Dead => "dead",
+            Self::Discarded => "discarded",
+        }
+    }
+}
+
+/// Something that happened to an event or its replies and is not visible in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceNote {
+    pub at: Millis,
+    pub what: String,
+    pub detail: String,
+}
+
+/// An event with all that is known about its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventTrace {
+    pub event: Event,
+    pub claimed_at: Option<Millis>,
+    pub steps: Vec<Step>,
+    pub replies: Vec<OutboxRow>,
+    pub notes: Vec<TraceNote>,
+}
+
+pub(crate) fn note(
+    connection: &Connection,
+    event_seq: i64,
+    at: Millis,
+    kind: NoteKind,
+    detail: &str,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO trace_notes(event_seq, number, at, what, detail)
+             SELECT ?1, count(*), ?2, ?3, ?4 FROM trace_notes WHERE event_seq = ?1",
+        )?
+        .execute(params![event_seq, at.0, kind.as_str(), detail])?;
+    Ok(())
+}
+
+impl Store {
+    pub async fn trace(&self, id: EventId) -> Result<Option<EventTrace>, StoreError> {
+        self.read(move |connection| {
+            let Some(event) = inbox::find(connection, &id)? else { return Ok(None) };
+            let claimed_at: Option<i64> = connection
+                .prepare_cached("SELECT claimed_at FROM inbox_messages WHERE seq = ?1")?
+                .query_row([event.seq], |row| row.get(0))?;
+            Ok(Some(EventTrace {
+                claimed_at: claimed_at.map(Millis),
+                steps: step::load(connection, event.seq)?,
+                replies: outbox::of_event(connection, event.seq)?,
+                notes: notes(connection, event.seq)?,
+                event,
+            }))
+        })
+        .await
+    }
+}
+
+fn notes(connection: &Connection, event_seq: i64) -> Result<Vec<TraceNote>, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT at, what, detail FROM trace_notes WHERE event_seq = ?1 ORDER BY number")?;
+    let rows = statement.query_map([event_seq], |row| {
+        Ok(TraceNote { at: Millis(row.get(0)?), what: row.get(1)?, detail: row.get(2)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

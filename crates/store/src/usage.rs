@@ -1,0 +1,102 @@
+//! What model calls cost: a row a call, summed for people.
+
+use crate::{Store, StoreError};
+use cortex_types::{CallOutcome, Millis, ModelCall, TokenUsage};
+use rusqlite::{Connection, params};
+
+/// What usage is summed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageGroup {
+    Model,
+    Provider,
+    Day,
+}
+
+/// The sum of one group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageRow {
+    pub group: String,
+    pub totals: UsageTotals,
+}
+
+/// Calls, tokens and cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UsageTotals {
+    pub calls: u64,
+    pub failed: u64,
+    pub tokens: TokenUsage,
+    pub cost_micros: u64,
+    pub latency_ms: u64,
+}
+
+pub(crate) fn record(connection: &Connection, event_seq: i64, calls: &[ModelCall]) -> Result<(), StoreError> {
+    for call in calls {
+        let error = match &call.outcome {
+            CallOutcome::Answered => None,
+            CallOutcome::Failed { error } => Some(error),
+        };
+        connection
+            .prepare_cached(
+                "INSERT INTO usage(event_seq, started_at, profile, provider, model, input_tokens, output_tokens,
+                   cached_tokens, cost_micros, latency_ms, error)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            )?
+            .execute(params![
+                event_seq,
+                call.started_at.0,
+                call.profile,
+                call.provider,
+                call.model,
+                call.usage.input,
+                call.usage.output,
+                call.usage.cached,
+                call.cost_micros,
+                call.latency_ms,
+                error,
+            ])?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Sums since `since`, largest cost first (days: newest first).
+    pub async fn usage_by(&self, group: UsageGroup, since: Millis) -> Result<Vec<UsageRow>, StoreError> {
+        let (key, order) = match group {
+            UsageGroup::Model => ("model", "8 DESC, 2 DESC"),
+            UsageGroup::Provider => ("provider", "8 DESC, 2 DESC"),
+            UsageGroup::Day => ("date(started_at / 1000, 'unixepoch')", "1 DESC"),
+        };
+        let sql = format!(
+            "SELECT {key}, count(*), count(error), sum(input_tokens), sum(output_tokens), sum(cached_tokens),
+               sum(latency_ms), sum(cost_micros) FROM usage WHERE started_at >= ?1 GROUP BY 1 ORDER BY {order}"
+        );
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map([since.0], |row| {
+                let tokens = TokenUsage { input: row.get(3)?, output: row.get(4)?, cached: row.get(5)? };
+                let totals = UsageTotals {
+                    calls: row.get(1)?,
+                    failed: row.get(2)?,
+                    tokens,
+                    latency_ms: row.get(6)?,
+                    cost_micros: row.get(7)?,
+                };
+                Ok(UsageRow { group: row.get(0)?, totals })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    /// Tokens spent since `since`; what the daily budget looks at.
+    pub async fn tokens_since(&self, since: Millis) -> Result<u64, StoreError> {
+        self.read(move |connection| {
+            Ok(connection
+                .prepare_cached(
+                    "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM usage WHERE started_at >= ?1",
+                )?
+                .query_row([since.0], |row| row.get(0))?)
+        })
+        .await
+    }
+}

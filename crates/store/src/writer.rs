@@ -1,0 +1,208 @@
+//! The one writer: drains what waits, gives each request a savepoint, commits once, then answers.
+//!
+//! Throughput comes from sharing the fsync, durability from answering only after it. No timer: an idle
+//! writer commits a lone request at once, a busy one finds the next batch already waiting.
+
+use crate::StoreError;
+use crate::health::{Health, HealthFlag};
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+use fail::fail_point;
+use rusqlite::Connection;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Most requests one transaction carries; bounds the time the first of them waits.
+const BATCH_MAX: usize = 512;
+/// How often a broken database is opened anew.
+const REOPEN_EVERY: Duration = Duration::from_millis(250);
+
+/// A request that ran: its error, if it had one, and who waits for the answer.
+struct Ran {
+    failed: Option<StoreError>,
+    answer: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
+}
+
+trait Job: Send {
+    fn run(self: Box<Self>, connection: &Connection) -> Ran;
+    fn refuse(self: Box<Self>, error: StoreError);
+}
+
+struct Request<T, F> {
+    work: F,
+    asker: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Job for Request<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+{
+    fn run(self: Box<Self>, connection: &Connection) -> Ran {
+        let Self { work, asker } = *self;
+        let result = work(connection);
+        let failed = result.as_ref().err().cloned();
+        // The asker may have gone away meanwhile; the commit stands either way.
+        let answer =
+            Box::new(move |committed: Result<(), StoreError>| drop(asker.send(committed.and(result))));
+        Ran { failed, answer }
+    }
+
+    fn refuse(self: Box<Self>, error: StoreError) {
+        drop(self.asker.send(Err(error)));
+    }
+}
+
+pub(crate) type Reopen = Box<dyn FnMut() -> Result<Connection, StoreError> + Send>;
+
+/// Handle to the writer thread; clones share it. The thread ends when the last handle is gone.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    jobs: Sender<Box<dyn Job>>,
+}
+
+impl Writer {
+    pub(crate) fn spawn(
+        connection: Connection,
+        reopen: Reopen,
+        health: HealthFlag,
+    ) -> Result<(Self, JoinHandle<()>), StoreError> {
+        let (jobs, waiting) = crossbeam_channel::bounded(BATCH_MAX * 8);
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || {
+                Loop { connection: Some(connection), reopen, health, last_reopen: None }.run(&waiting)
+            })
+            .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
+        Ok((Self { jobs }, thread))
+    }
+
+    /// Runs `work` in the next group commit and returns its value once that commit is on disk.
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (asker, answer) = oneshot::channel();
+        self.jobs.try_send(Box::new(Request { work, asker })).map_err(|refused| match refused {
+            TrySendError::Full(_) => StoreError::Unavailable("too many writes are waiting".to_owned()),
+            TrySendError::Disconnected(_) => StoreError::Closed,
+        })?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+struct Loop {
+    connection: Option<Connection>,
+    reopen: Reopen,
+    health: HealthFlag,
+    last_reopen: Option<Instant>,
+}
+
+impl Loop {
+    fn run(mut self, waiting: &Receiver<Box<dyn Job>>) {
+        while let Ok(first) = waiting.recv() {
+            let mut batch = vec![first];
+            batch.extend(waiting.try_iter().take(BATCH_MAX - 1));
+            self.commit_together(batch);
+        }
+        if let Some(connection) = self.connection.take() {
+            // A clean stop leaves no log behind to replay; failing to do so loses nothing.
+            if let Err(error) = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
+                tracing::warn!(%error, "The write-ahead log could not be folded in at the stop");
+            }
+        }
+    }
+
+    fn commit_together(&mut self, batch: Vec<Box<dyn Job>>) {
+        let connection = match self.healthy_connection() {
+            Ok(connection) => connection,
+            Err(error) => return refuse_all(batch, &error),
+        };
+        if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
+            // Nothing was written, so the connection is still good: another process holds the lock.
+            self.health.set(Health::Degraded(error.to_string()));
+            return refuse_all(batch, &error);
+        }
+        let mut answers = Vec::with_capacity(batch.len());
+        let mut spoiled = None;
+        let mut jobs = batch.into_iter();
+        for job in jobs.by_ref() {
+            let ran = run_in_savepoint(connection, job);
+            let error = ran.failed.clone();
+            answers.push(ran.answer);
+            spoiled = error.filter(|error| error.spoils_batch() || connection.is_autocommit());
+            if spoiled.is_some() {
+                break;
+            }
+        }
+        let outcome = match spoiled {
+            Some(error) => Err(error),
+            None => {
+                fail_point!("store.before_commit");
+                execute(connection, "COMMIT")
+            }
+        };
+        if let Err(error) = &outcome {
+            self.give_up_transaction(error);
+        } else {
+            fail_point!("store.after_commit");
+            self.health.set(Health::Healthy);
+        }
+        for answer in answers {
+            answer(outcome.clone());
+        }
+        if let Err(error) = outcome {
+            refuse_all(jobs, &error);
+        }
+    }
+
+    fn give_up_transaction(&mut self, error: &StoreError) {
+        self.health.set(Health::Degraded(error.to_string()));
+        tracing::error!(%error, "A group of writes was given up; nothing of it was acknowledged");
+        // After a failed fsync the kernel may drop the dirty pages, so the same connection must not go on
+        // as if a retry could help: it is closed and the file is opened and checked anew.
+        self.connection = None;
+    }
+
+    fn healthy_connection(&mut self) -> Result<&Connection, StoreError> {
+        if self.connection.is_none() {
+            if self.last_reopen.is_some_and(|at| at.elapsed() < REOPEN_EVERY) {
+                return Err(StoreError::Unavailable("the database is being opened again".to_owned()));
+            }
+            self.last_reopen = Some(Instant::now());
+            self.connection = Some((self.reopen)().inspect_err(|error| {
+                self.health.set(Health::Degraded(error.to_string()));
+            })?);
+        }
+        self.connection.as_ref().ok_or(StoreError::Closed)
+    }
+}
+
+fn run_in_savepoint(connection: &Connection, job: Box<dyn Job>) -> Ran {
+    if let Err(error) = execute(connection, "SAVEPOINT request") {
+        let refusal = error.clone();
+        return Ran { failed: Some(error), answer: Box::new(move |_| job.refuse(refusal)) };
+    }
+    let mut ran = job.run(connection);
+    // After a full disk SQLite may have rolled everything back already; then there is no savepoint to close.
+    if connection.is_autocommit() {
+        return ran;
+    }
+    let undone = if ran.failed.is_some() { execute(connection, "ROLLBACK TO request") } else { Ok(()) };
+    if let Err(error) = undone.and_then(|()| execute(connection, "RELEASE request")) {
+        ran.failed = Some(error);
+    }
+    ran
+}
+
+fn refuse_all(batch: impl IntoIterator<Item = Box<dyn Job>>, error: &StoreError) {
+    for job in batch {
+        job.refuse(error.clone());
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), StoreError> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
