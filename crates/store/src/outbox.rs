@@ -147,12 +147,11 @@ impl Outbox<'_> {
                 let pending = count("SELECT count(*) FROM outbox_messages WHERE status = 'pending'")?;
                 let leased = count("SELECT count(*) FROM outbox_messages WHERE status = 'leased'")?;
                 let dead = count("SELECT count(*) FROM outbox_messages WHERE status = 'dead'")?;
-                Ok(OutboxCounts {
-                    pending,
-                    leased,
-                    dead,
-                    ended: total.saturating_sub(pending + leased + dead),
-                })
+                let suppressed = count("SELECT count(*) FROM outbox_messages WHERE status = 'suppressed'")?;
+                let discarded = count("SELECT count(*) FROM outbox_messages WHERE status = 'discarded'")?;
+                let delivered = total.saturating_sub(pending + leased + dead + suppressed + discarded);
+                Ok(OutboxCounts { pending, leased, dead, suppressed, discarded, delivered })
+            })
             })
             .await
     }

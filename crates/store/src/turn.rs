@@ -48,11 +48,11 @@ pub struct HistoryRow {
 }
 
 impl Turns<'_> {
-    /// Journals one step, with what it cost.
-    pub async fn record_step(
+    /// Journals steps, with what they cost.
+    pub async fn record_steps(
         &self,
         event: &Event,
-        new: Step,
+        new: Vec<Step>,
         calls: Vec<ModelCall>,
     ) -> Result<(), StoreError> {
         let seq = event.seq;

@@ -7,6 +7,7 @@ use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, TopicRef};
 use fail::fail_point;
 use rusqlite::{Connection, params};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 struct Candidate {
     seq: i64,
