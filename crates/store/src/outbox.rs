@@ -152,7 +152,6 @@ impl Outbox<'_> {
                 let delivered = total.saturating_sub(pending + leased + dead + suppressed + discarded);
                 Ok(OutboxCounts { pending, leased, dead, suppressed, discarded, delivered })
             })
-            })
             .await
     }
 }
