@@ -58,12 +58,13 @@ impl Client {
             return Err(protocol("the address must begin with http:// or https://".to_owned()));
         }
         // No redirects and no proxy: the token goes to the server that was named and nowhere else.
-        let http = reqwest::Client::builder()
+        let builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT_TIMEOUT)
-            .build()
-            .map_err(|error| protocol(error.to_string()))?;
+            .connect_timeout(CONNECT_TIMEOUT);
+        // Plain HTTP needs no certificates: a machine without any must still reach its own server.
+        let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
+        let http = builder.build().map_err(|error| protocol(error.to_string()))?;
         Ok(Self { http, base_url, token })
     }
 

@@ -1,6 +1,6 @@
 //! `GET /api/v2/events/{id}/trace`: the whole way of a message.
 
-use crate::{InboxRow, WireTime};
+use crate::{InboxRow, OutboxRow, WireTime};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -9,6 +9,8 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase")]
 pub struct EventTrace {
     pub event: InboxRow,
+    /// What was said in answer, oldest first.
+    pub replies: Vec<OutboxRow>,
     pub entries: Vec<TraceEntry>,
 }
 
@@ -39,6 +41,8 @@ pub enum TraceWhat {
     Retry,
     /// A restart found it in work and put it back.
     Recovered,
+    /// A stop put it back before it was done.
+    Parked,
     /// The turn waits for a person.
     Waiting,
     /// The turn ended with a reply or a recorded silence.
@@ -55,6 +59,8 @@ pub enum TraceWhat {
     Acked,
     /// The connector could not deliver it.
     Nacked,
+    /// The connector neither acked nor nacked in time.
+    LeaseExpired,
     /// Delivery was given up after the last attempt.
     Dead,
     /// Recorded and not sent, because a channel is not live.
@@ -72,6 +78,7 @@ impl TraceWhat {
             Self::Step => "step",
             Self::Retry => "retry",
             Self::Recovered => "recovered",
+            Self::Parked => "parked",
             Self::Waiting => "waiting",
             Self::Finished => "finished",
             Self::Failed => "failed",
@@ -80,6 +87,7 @@ impl TraceWhat {
             Self::Leased => "leased",
             Self::Acked => "acked",
             Self::Nacked => "nacked",
+            Self::LeaseExpired => "lease_expired",
             Self::Dead => "dead",
             Self::Suppressed => "suppressed",
             Self::Discarded => "discarded",
