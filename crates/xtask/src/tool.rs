@@ -63,10 +63,10 @@ impl Toolbox {
         if let Some(known) = self.found.get(tool.program) {
             return known.is_some();
         }
-        if self.workplace.find(tool.program).is_none() && self.may_install {
+        if self.find(tool).is_none() && self.may_install {
             self.install(tool);
         }
-        let path = self.workplace.find(tool.program);
+        let path = self.find(tool);
         match &path {
             Some(path) => println!("tool    {:<14} {}", tool.program, path.display()),
             None => println!("tool    {:<14} not found", tool.program),
@@ -74,6 +74,16 @@ impl Toolbox {
         let is_there = path.is_some();
         self.found.insert(tool.program, path);
         is_there
+    }
+
+    /// The program, if it would start: a package of npm is a script for a Node that may be missing or too old.
+    fn find(&self, tool: &Tool) -> Option<PathBuf> {
+        let path = self.workplace.find(tool.program)?;
+        let would_start = match tool.origin {
+            Origin::Npm { node_major_min, .. } => self.node_major() >= node_major_min,
+            Origin::Machine | Origin::Debian(_) | Origin::Cargo { .. } => true,
+        };
+        would_start.then_some(path)
     }
 
     /// An installer that fails leaves its log; the suite that needs the tool is then skipped and says so.
@@ -155,13 +165,24 @@ mod tests {
         assert!(!root.path().join("target").exists(), "a lookup leaves nothing behind");
     }
 
+    fn with_program(folder: &str, program: &str) -> (tempfile::TempDir, Toolbox) {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(program), "").unwrap();
+        let toolbox = Toolbox::new(root.path(), &OsString::new(), false).unwrap();
+        (root, toolbox)
+    }
+
     #[test]
     fn a_tool_that_was_installed_once_is_found_again() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("target/tools/bin");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(DENY.program), "").unwrap();
-        let mut toolbox = Toolbox::new(root.path(), &OsString::new(), false).unwrap();
+        let (_root, mut toolbox) = with_program("target/tools/bin", "cargo-deny");
         assert!(toolbox.has(&DENY));
+    }
+
+    #[test]
+    fn a_package_of_npm_is_missing_without_its_node() {
+        let (_root, mut toolbox) = with_program("target/npm/aimock/node_modules/.bin", "aimock");
+        assert!(!toolbox.has(&AIMOCK));
     }
 }
