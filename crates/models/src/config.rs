@@ -1,5 +1,6 @@
 //! What the caller read from file and environment, before any provider is chosen.
 
+use crate::model::Wire;
 use crate::{ModelsError, PriceTable};
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -78,6 +79,17 @@ pub enum ProfileKind {
     Google,
     /// A command-line agent: for runs, not for chat.
     Cli,
+}
+
+impl ProfileKind {
+    pub(crate) fn wire(self) -> Option<Wire> {
+        match self {
+            Self::Openai => Some(Wire::Openai),
+            Self::Anthropic => Some(Wire::Anthropic),
+            Self::Google => Some(Wire::Google),
+            Self::Cli => None,
+        }
+    }
 }
 
 /// Model names by tier; chat uses `pro`, then `flash`, then `lite`, whichever is named first.

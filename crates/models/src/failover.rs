@@ -1,15 +1,34 @@
 //! Asks the providers in order until one gives a whole answer.
 
-use crate::{DeltaSink, ModelError, ModelsConfig, ModelsError};
-use cortex_types::{ChatReply, ChatRequest, Clock, ModelCall};
+use crate::collect::{Collector, Flow};
+use crate::config::Timeouts;
+use crate::delta::{Delta, DeltaSink};
+use crate::error::{CallError, ModelError, Verdict};
+use crate::model::Model;
+use crate::price::PriceTable;
+use cortex_types::limits::ERROR_CHARS_MAX;
+use cortex_types::{CallOutcome, ChatReply, ChatRequest, Clock, Millis, ModelCall, TokenUsage};
+use futures::StreamExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
+
+/// How long a provider that failed stands behind the others when it did not say.
+const COOL_DOWN: Duration = Duration::from_secs(30);
+/// The same for a refused key, which rarely heals by itself.
+const COOL_DOWN_REFUSED: Duration = Duration::from_secs(300);
+/// How long to wait for counts after the answer is whole.
+const AFTER_FINISH: Duration = Duration::from_secs(2);
 
 /// The providers of this process, in the order in which they are asked.
 pub struct Models {
-    clock: Arc<dyn Clock>,
-    providers: Vec<ProviderInfo>,
-    notes: Vec<String>,
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) prices: PriceTable,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// The outcome of one question, and every provider call it took.
@@ -46,16 +65,33 @@ pub struct ProviderInfo {
     pub origin: Origin,
 }
 
-impl Models {
-    /// Chooses the providers by D25. Probes run at once, on loopback only, and end within 300 ms.
-    pub async fn assemble(config: ModelsConfig, clock: Arc<dyn Clock>) -> Result<Self, ModelsError> {
-        drop(config);
-        Ok(Self { clock, providers: Vec::new(), notes: Vec::new() })
-    }
+/// One provider in its place.
+pub(crate) struct Seat {
+    pub(crate) name: String,
+    pub(crate) origin: Origin,
+    pub(crate) model: Box<dyn Model>,
+    /// Until then others are asked first; it never keeps this one from being asked.
+    cools_until: AtomicI64,
+}
 
+impl Seat {
+    pub(crate) fn new(name: &str, origin: Origin, model: Box<dyn Model>) -> Self {
+        Self { name: name.to_owned(), origin, model, cools_until: AtomicI64::new(0) }
+    }
+}
+
+impl Models {
     /// The providers in the order in which they are asked.
     pub fn describe(&self) -> Vec<ProviderInfo> {
-        self.providers.clone()
+        self.seats
+            .iter()
+            .map(|seat| ProviderInfo {
+                name: seat.name.clone(),
+                provider: seat.model.provider(),
+                model: seat.model.name(),
+                origin: seat.origin,
+            })
+            .collect()
     }
 
     /// What a person should know about the choice, such as a profile that chat cannot use.
@@ -70,7 +106,154 @@ impl Models {
         deltas: &dyn DeltaSink,
         cancel: &CancellationToken,
     ) -> Answered {
-        let _asked = (request, deltas, cancel, self.clock.now());
-        Answered { outcome: Err(ModelError::Cancelled), calls: Vec::new() }
+        let mut calls = Vec::new();
+        let mut failures = Vec::new();
+        for seat in self.in_order() {
+            let (result, call) = self.call(seat, request, deltas, cancel).await;
+            calls.push(call);
+            let error = match result {
+                Ok(reply) => return Answered { outcome: Ok(reply), calls },
+                Err(CallError::Cancelled) => return Answered { outcome: Err(ModelError::Cancelled), calls },
+                Err(error) => error,
+            };
+            let verdict = error.verdict();
+            failures.push(Failure { verdict, line: format!("{}: {error}", seat.name) });
+            if verdict == Verdict::Stop {
+                break;
+            }
+        }
+        Answered { outcome: Err(summary(&failures)), calls }
     }
+
+    /// Those that failed lately stand behind the others, the soonest back first.
+    fn in_order(&self) -> Vec<&Seat> {
+        let now = self.clock.now();
+        let mut seats: Vec<&Seat> = self.seats.iter().collect();
+        seats.sort_by_key(|seat| {
+            let until = seat.cools_until.load(Ordering::Relaxed);
+            if until > now.0 { until } else { 0 }
+        });
+        seats
+    }
+
+    async fn call(
+        &self,
+        seat: &Seat,
+        request: &ChatRequest,
+        deltas: &dyn DeltaSink,
+        cancel: &CancellationToken,
+    ) -> (Result<ChatReply, CallError>, ModelCall) {
+        let started_at = self.clock.now();
+        let started = Instant::now();
+        let mut collector = Collector::new(request, deltas);
+        let heard = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(CallError::Cancelled),
+            heard = timeout(self.timeouts.total, listen(&*seat.model, request, self.timeouts.idle, &mut collector)) =>
+                heard.unwrap_or(Err(CallError::TooLong(self.timeouts.total))),
+        };
+        let counted = collector.counted();
+        let has_shown = collector.has_shown();
+        let result = heard.and_then(|()| collector.into_reply());
+        if result.is_err() && has_shown {
+            deltas.push(Delta::Restarted);
+        }
+        self.cool(seat, &result);
+        let call = self.record(seat, started_at, started.elapsed(), counted, &result);
+        (result, call)
+    }
+
+    fn cool(&self, seat: &Seat, result: &Result<ChatReply, CallError>) {
+        let pause = match result.as_ref().map_err(CallError::verdict) {
+            Ok(_) => Duration::ZERO,
+            Err(Verdict::Transient { retry_after }) => retry_after.unwrap_or(COOL_DOWN),
+            Err(Verdict::Refused) => COOL_DOWN_REFUSED,
+            // The question was at fault, or the caller left: nothing is known about the provider.
+            Err(Verdict::Stop) => return,
+        };
+        seat.cools_until.store(self.clock.now().after(pause).0, Ordering::Relaxed);
+    }
+
+    fn record(
+        &self,
+        seat: &Seat,
+        started_at: Millis,
+        latency: Duration,
+        counted: TokenUsage,
+        result: &Result<ChatReply, CallError>,
+    ) -> ModelCall {
+        let model = seat.model.name();
+        let (usage, outcome) = match result {
+            Ok(reply) => (reply.usage, CallOutcome::Answered),
+            Err(error) => (counted, CallOutcome::Failed { error: shortened(error.to_string()) }),
+        };
+        ModelCall {
+            profile: seat.name.clone(),
+            provider: seat.model.provider().to_owned(),
+            started_at,
+            latency_ms: u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
+            cost_micros: self.prices.cost_micros(&model, usage),
+            model,
+            usage,
+            outcome,
+        }
+    }
+}
+
+/// Feeds `collector` until the provider is done, broken or silent.
+async fn listen(
+    model: &dyn Model,
+    request: &ChatRequest,
+    idle: Duration,
+    collector: &mut Collector<'_>,
+) -> Result<(), CallError> {
+    let mut pieces = timeout(idle, model.open(request)).await.unwrap_or(Err(CallError::Idle(idle)))?;
+    let mut finished_at = None;
+    loop {
+        let now = Instant::now();
+        if collector.is_finished() {
+            finished_at.get_or_insert(now);
+        }
+        let deadline = finished_at.map_or(now + idle, |at| at + AFTER_FINISH.min(idle));
+        let batch = match timeout_at(deadline, pieces.next()).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(Ok(batch))) => batch,
+            // The answer is whole: a connection that breaks or hangs now takes nothing away from it.
+            Ok(Some(Err(_))) | Err(_) if finished_at.is_some() => return Ok(()),
+            Ok(Some(Err(error))) => return Err(error),
+            Err(_) => return Err(CallError::Idle(idle)),
+        };
+        for piece in batch {
+            if collector.take(piece)? == Flow::Enough {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Failure {
+    verdict: Verdict,
+    line: String,
+}
+
+/// One error for all: worth a retry when any provider may be back, after the earliest of their times.
+fn summary(failures: &[Failure]) -> ModelError {
+    let lines: Vec<&str> = failures.iter().map(|failure| failure.line.as_str()).collect();
+    let message = shortened(lines.join("; "));
+    let waits: Vec<Option<Duration>> = failures
+        .iter()
+        .filter_map(|failure| match failure.verdict {
+            Verdict::Transient { retry_after } => Some(retry_after),
+            Verdict::Refused | Verdict::Stop => None,
+        })
+        .collect();
+    if waits.is_empty() {
+        return ModelError::Permanent { message };
+    }
+    let all_named: Option<Vec<Duration>> = waits.into_iter().collect();
+    ModelError::Transient { retry_after: all_named.and_then(|waits| waits.into_iter().min()), message }
+}
+
+fn shortened(line: String) -> String {
+    if line.chars().count() <= ERROR_CHARS_MAX { line } else { line.chars().take(ERROR_CHARS_MAX).collect() }
 }

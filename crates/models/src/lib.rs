@@ -1,10 +1,28 @@
 //! Language models behind one door: which provider answers, what it said, what it cost.
 
+mod alternate;
+mod anthropic;
+mod assemble;
+mod collect;
 mod config;
 mod delta;
+mod endpoint;
 mod error;
 mod failover;
+mod google;
+mod history;
+mod model;
+mod model_name;
+mod offline;
+mod openai;
 mod price;
+mod probe;
+mod redact;
+mod retry_after;
+mod scripted;
+mod stream;
+mod stub;
+mod tool_name;
 
 pub use config::{
     FoundKey, FoundKeys, ModelsConfig, Profile, ProfileKind, ProviderSettings, SynapseSetting, TierModels,

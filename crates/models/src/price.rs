@@ -64,3 +64,51 @@ impl PriceTable {
         cost.round() as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::PriceTable;
+    use cortex_types::TokenUsage;
+
+    const MILLION: TokenUsage = TokenUsage { input: 1_000_000, output: 1_000_000, cached: 0 };
+
+    #[test]
+    fn the_longest_beginning_wins_and_a_vendor_in_front_does_not_matter() {
+        let table = PriceTable::built_in();
+        assert_eq!(table.cost_micros("gpt-5-mini-2025-08-07", MILLION), 2_250_000);
+        assert_eq!(table.cost_micros("gpt-5.1", MILLION), 11_250_000);
+        assert_eq!(table.cost_micros("openai/gpt-5.1", MILLION), 11_250_000);
+        assert_eq!(table.cost_micros("offline", MILLION), 0);
+    }
+
+    #[test]
+    fn cached_input_is_cheaper_and_never_more_than_the_input() {
+        let table = PriceTable::built_in();
+        let usage = TokenUsage { input: 1_000_000, output: 0, cached: 400_000 };
+        assert_eq!(table.cost_micros("claude-sonnet-4-5", usage), 1_800_000 + 120_000);
+        let absurd = TokenUsage { input: 10, output: u64::MAX, cached: u64::MAX };
+        assert_eq!(table.cost_micros("claude-sonnet-4-5", absurd), u64::MAX);
+    }
+
+    #[test]
+    fn a_file_is_laid_over_the_table() {
+        let file = r#"{"gpt-5": {"input": 1, "output": 2}, "house-model": {"input": 0.5, "output": 0}}"#;
+        let table = PriceTable::built_in().with_file(file).unwrap();
+        assert_eq!(table.cost_micros("gpt-5.1", MILLION), 3_000_000);
+        assert_eq!(table.cost_micros("house-model-7b", MILLION), 500_000);
+        assert_eq!(table.cost_micros("gpt-5-mini", MILLION), 2_250_000);
+    }
+
+    #[test]
+    fn a_bad_file_is_refused_with_the_reason() {
+        for (file, reason) in [
+            ("{", "EOF"),
+            (r#"{"m": {"input": 1}}"#, "missing field `output`"),
+            (r#"{"m": {"input": -1, "output": 1}}"#, "below zero"),
+            (r#"{"m": {"input": 1, "output": 1, "typo": 1}}"#, "unknown field"),
+        ] {
+            let error = PriceTable::built_in().with_file(file).unwrap_err().to_string();
+            assert!(error.starts_with("price table: ") && error.contains(reason), "{error}");
+        }
+    }
+}

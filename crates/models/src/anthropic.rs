@@ -1,0 +1,274 @@
+//! Anthropic Messages.
+
+use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_object};
+use crate::endpoint::Endpoint;
+use crate::error::CallError;
+use crate::model::{Model, Piece, PieceStream};
+use crate::stream::{self, Decoder};
+use crate::{redact, tool_name};
+use async_trait::async_trait;
+use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
+use reqwest::header::{HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(crate) const BASE_URL: &str = "https://api.anthropic.com";
+/// This wire has no default of its own.
+const MAX_TOKENS: u32 = 8_192;
+
+pub(crate) struct Anthropic {
+    endpoint: Endpoint,
+    model: String,
+}
+
+impl Anthropic {
+    pub(crate) fn new(endpoint: Endpoint, model: String) -> Self {
+        let version = HeaderName::from_static("anthropic-version");
+        Self { endpoint: endpoint.with_header(version, HeaderValue::from_static("2023-06-01")), model }
+    }
+}
+
+#[async_trait]
+impl Model for Anthropic {
+    fn provider(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn name(&self) -> String {
+        self.model.clone()
+    }
+
+    async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {
+        let response =
+            self.endpoint.post(self.endpoint.url(&["messages"]), &body(&self.model, request)).await?;
+        Ok(stream::pieces(response.bytes_stream(), Events::default()))
+    }
+}
+
+fn body(model: &str, request: &ChatRequest) -> Value {
+    let blocks = Blocks {
+        text: |text| json!({ "type": "text", "text": text }),
+        call: |call| {
+            json!({
+                "type": "tool_use",
+                "id": call.id,
+                "name": tool_name::to_wire(&call.name),
+                "input": arguments_object(&call.arguments_json),
+            })
+        },
+        result: |result| {
+            json!({
+                "type": "tool_result",
+                "tool_use_id": result.call_id,
+                "content": result.text,
+                "is_error": result.is_error,
+            })
+        },
+    };
+    let messages: Vec<Value> = alternating(&request.messages, &blocks)
+        .into_iter()
+        .map(|(side, content)| {
+            let role = match side {
+                Side::User => "user",
+                Side::Model => "assistant",
+            };
+            json!({ "role": role, "content": content })
+        })
+        .collect();
+    let mut body = json!({
+        "model": model,
+        "max_tokens": request.max_output_tokens.unwrap_or(MAX_TOKENS),
+        "messages": messages,
+        "stream": true,
+    });
+    if !request.system.is_empty() {
+        body["system"] = json!(request.system);
+    }
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(tool).collect();
+    }
+    body
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    json!({
+        "name": tool_name::to_wire(&tool.name),
+        "description": tool.description,
+        "input_schema": schema_object(&tool.input_schema_json),
+    })
+}
+
+#[derive(Default)]
+struct Events {
+    finish: Option<FinishReason>,
+}
+
+impl Decoder for Events {
+    fn event(&mut self, data: &str) -> Result<Vec<Piece>, CallError> {
+        let event: Event = serde_json::from_str(data)
+            .map_err(|error| CallError::Malformed(format!("an event is not JSON: {error}")))?;
+        let mut pieces = Vec::new();
+        match event.kind.as_str() {
+            "error" => return Err(failure(event.error)),
+            "message_start" => {
+                pieces.extend(event.message.and_then(|message| message.usage).map(usage_piece));
+            }
+            "content_block_start" => {
+                if let Some(block) = event.content_block {
+                    pieces.extend(block_pieces(event.index, block));
+                }
+            }
+            "content_block_delta" => {
+                pieces.extend(event.delta.and_then(|delta| delta_piece(event.index, delta)))
+            }
+            "message_delta" => {
+                pieces.extend(event.usage.map(usage_piece));
+                let reason = event.delta.and_then(|delta| delta.stop_reason);
+                self.finish = reason.as_deref().map(finish_reason).or(self.finish);
+            }
+            "message_stop" => {
+                pieces.push(Piece::Finish(self.finish.unwrap_or(FinishReason::Stop)));
+                pieces.push(Piece::Done);
+            }
+            // New kinds of events may be added at any time, says the protocol.
+            _ => {}
+        }
+        Ok(pieces)
+    }
+
+    fn body(&mut self, json: &str) -> Result<Vec<Piece>, CallError> {
+        let message: Message =
+            serde_json::from_str(json).map_err(|error| CallError::Malformed(format!("not JSON: {error}")))?;
+        if message.error.is_some() {
+            return Err(failure(message.error));
+        }
+        let Some(reason) = message.stop_reason else {
+            return Err(CallError::Malformed("no stop_reason in it".to_owned()));
+        };
+        let mut pieces = Vec::new();
+        for (slot, block) in message.content.into_iter().enumerate() {
+            pieces.extend(block_pieces(slot, block));
+        }
+        pieces.extend(message.usage.map(usage_piece));
+        pieces.push(Piece::Finish(finish_reason(&reason)));
+        pieces.push(Piece::Done);
+        Ok(pieces)
+    }
+}
+
+fn block_pieces(slot: usize, block: Block) -> Vec<Piece> {
+    match block.kind.as_str() {
+        "text" => vec![Piece::Text(block.text)],
+        "tool_use" => {
+            let mut pieces = vec![Piece::ToolStart { slot, id: block.id, name: block.name }];
+            // In a stream the block begins with an empty input and its JSON follows.
+            if let Some(input) =
+                block.input.filter(|input| input.as_object().is_some_and(|input| !input.is_empty()))
+            {
+                pieces.push(Piece::ToolArguments { slot, json: input.to_string() });
+            }
+            pieces
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn delta_piece(slot: usize, delta: BlockDelta) -> Option<Piece> {
+    match delta.kind.as_str() {
+        "text_delta" => Some(Piece::Text(delta.text)),
+        "input_json_delta" => Some(Piece::ToolArguments { slot, json: delta.partial_json }),
+        _ => None,
+    }
+}
+
+fn finish_reason(reason: &str) -> FinishReason {
+    match reason {
+        "tool_use" => FinishReason::ToolCalls,
+        "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
+        "refusal" => FinishReason::Filtered,
+        _ => FinishReason::Stop,
+    }
+}
+
+fn usage_piece(usage: Usage) -> Piece {
+    let cached = usage.cache_read_input_tokens.unwrap_or(0);
+    let written = usage.cache_creation_input_tokens.unwrap_or(0);
+    Piece::Usage(TokenUsage {
+        // This wire counts the cache apart from the input; we count it in, as the others do.
+        input: usage.input_tokens.unwrap_or(0).saturating_add(cached).saturating_add(written),
+        output: usage.output_tokens.unwrap_or(0),
+        cached,
+    })
+}
+
+fn failure(error: Option<Failure>) -> CallError {
+    let Failure { kind, message } = error.unwrap_or_default();
+    CallError::from_stream(&kind, redact::one_line(&message, &[]))
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    index: usize,
+    message: Option<Started>,
+    content_block: Option<Block>,
+    delta: Option<BlockDelta>,
+    usage: Option<Usage>,
+    error: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    content: Vec<Block>,
+    stop_reason: Option<String>,
+    usage: Option<Usage>,
+    error: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    name: String,
+    input: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct BlockDelta {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    partial_json: String,
+    stop_reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Failure {
+    #[serde(rename = "type")]
+    kind: String,
+    message: String,
+}

@@ -1,0 +1,55 @@
+//! Takes keys and addresses out of what a provider said, before anybody can log it.
+
+const SAID_CHARS_MAX: usize = 300;
+
+/// One short line of `text`, without `secrets`, anything that looks like a key, or an address.
+pub(crate) fn one_line(text: &str, secrets: &[&str]) -> String {
+    let mut clean = text.to_owned();
+    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+        clean = clean.replace(secret, "***");
+    }
+    let words: Vec<&str> = clean.split_whitespace().map(word_without_key).collect();
+    let line = words.join(" ").replace(char::is_control, " ");
+    if line.chars().count() <= SAID_CHARS_MAX {
+        return line;
+    }
+    line.chars().take(SAID_CHARS_MAX).chain(['…']).collect()
+}
+
+fn word_without_key(word: &str) -> &str {
+    const KEY_BEGINNINGS: [&str; 7] = ["sk-", "sk_", "AIza", "key-", "gsk_", "xai-", "Bearer"];
+    let looks_like_key = KEY_BEGINNINGS
+        .iter()
+        .filter_map(|beginning| word.find(beginning).map(|at| &word[at + beginning.len()..]))
+        .any(|rest| {
+            rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_*.".contains(*c)).count() >= 6
+        });
+    // An address may carry a key in its query or before its host.
+    let looks_like_address = word.contains("://");
+    if looks_like_key || looks_like_address { "***" } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[track_caller]
+    fn check(text: &str, secrets: &[&str], expected: &str) {
+        assert_eq!(one_line(text, secrets), expected);
+    }
+
+    #[test]
+    fn what_a_provider_said_loses_keys_and_addresses_but_keeps_its_sense() {
+        check("Incorrect API key provided: sk-proj-abc***xyz.", &[], "Incorrect API key provided: ***");
+        check("the key hunter2hunter2 is bad", &["hunter2hunter2"], "the key *** is bad");
+        check("see https://user:pass@host/path?key=1 now", &[], "see *** now");
+        check("{\"key\":\"AIzaSyA1234567\"}", &[], "***");
+        check("a risk-free task", &[], "a risk-free task");
+        check("two\nlines\tand\u{7} a bell", &[""], "two lines and  a bell");
+    }
+
+    #[test]
+    fn a_long_text_is_cut() {
+        assert_eq!(one_line(&"ä".repeat(1000), &[]).chars().count(), 301);
+    }
+}
