@@ -1,1 +1,17 @@
-//! placeholder
+//! Drives the flow of an event: intake, pump, turn, effects, outbox.
+
+mod config;
+mod effect;
+mod floor;
+mod intake;
+mod mint;
+mod outbox;
+mod pump;
+mod runtime;
+mod turn;
+
+pub use config::RuntimeConfig;
+pub use intake::{EventDraft, Intake};
+pub use outbox::OutboxDesk;
+pub use pump::Pump;
+pub use runtime::{BootReport, Runtime};

@@ -1,0 +1,45 @@
+//! The settings of the flow.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything the runtime can be told; the names follow `server.json`.
+#[derive(Debug, Clone)]
+pub struct RuntimeConfig {
+    pub max_parallel_topics: u32,
+    pub inbox_max_attempts: u32,
+    pub inbox_max_restarts: u32,
+    pub max_tool_rounds: u32,
+    /// User-led groups of history the model sees.
+    pub active_window_size: u32,
+    /// `None` is no limit.
+    pub max_tokens_per_event: Option<u64>,
+    pub max_tokens_per_day: Option<u64>,
+    pub outbox_poll_default_batch: u32,
+    pub outbox_lease: Duration,
+    pub outbox_max_attempts: u32,
+    /// Where SOUL.md and its kin are.
+    pub workspace: PathBuf,
+    /// How long running turns may take to finish once the server stops.
+    pub drain: Duration,
+}
+
+impl RuntimeConfig {
+    /// The defaults of the product.
+    pub fn for_workspace(workspace: PathBuf) -> Self {
+        Self {
+            max_parallel_topics: 4,
+            inbox_max_attempts: 5,
+            inbox_max_restarts: 20,
+            max_tool_rounds: 8,
+            active_window_size: 10,
+            max_tokens_per_event: Some(200_000),
+            max_tokens_per_day: None,
+            outbox_poll_default_batch: 20,
+            outbox_lease: Duration::from_secs(60),
+            outbox_max_attempts: 10,
+            workspace,
+            drain: Duration::from_secs(30),
+        }
+    }
+}

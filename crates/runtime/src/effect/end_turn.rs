@@ -1,0 +1,61 @@
+//! Ends a turn in the store, patiently: an answer that was paid for is not thrown away over a full disk.
+
+use crate::runtime::Parts;
+use cortex_bus::LiveEvent;
+use cortex_store::{StoreError, TurnEnd};
+use cortex_types::{Event, InboxStatus, ModelCall};
+use metrics::counter;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Returns once the end is on disk, or once the server stops: then the next start finds the event in flight.
+pub(crate) async fn end_turn(
+    parts: &Parts,
+    event: &Event,
+    end: TurnEnd,
+    calls: Vec<ModelCall>,
+    cancel: &CancellationToken,
+) {
+    let (status, outcome) = match &end {
+        TurnEnd::Answered(_) => (InboxStatus::Done, "answered"),
+        TurnEnd::Failed { .. } => (InboxStatus::Failed, "failed"),
+        TurnEnd::RetryAt { .. } => (InboxStatus::Pending, "retried"),
+        TurnEnd::Parked => (InboxStatus::Pending, "parked"),
+    };
+    let written = patiently(parts, cancel, || {
+        let now = parts.clock.now();
+        let (end, calls) = (end.clone(), calls.clone());
+        async move { parts.store.turns().finish_turn(event, end, calls, now).await }
+    })
+    .await;
+    match written {
+        Ok(()) => {
+            counter!("cortex_turns_total", "outcome" => outcome).increment(1);
+            parts.bus.publish(LiveEvent::Ended { event: event.id.clone(), status });
+        }
+        Err(error) => tracing::error!(event = %event.id, %error, "A turn's end could not be written"),
+    }
+}
+
+/// Repeats a write while the disk is unavailable and the server goes on.
+pub(crate) async fn patiently<F, Fut>(
+    parts: &Parts,
+    cancel: &CancellationToken,
+    mut write: F,
+) -> Result<(), StoreError>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<(), StoreError>>,
+{
+    loop {
+        match write().await {
+            Err(StoreError::Unavailable(reason)) if !cancel.is_cancelled() => {
+                tracing::warn!(reason, health = ?parts.store.health(), "The disk refuses a write; trying again");
+                tokio::time::sleep(PATIENCE).await;
+            }
+            settled => return settled,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Intake: a checked event becomes a durable inbox row, then the pump is told.
+
+use crate::mint;
+use crate::runtime::Parts;
+use cortex_store::{RetryRefused, StoreError};
+use cortex_types::{AcceptedEvent, EventId, Millis, NewEvent, Priority};
+use metrics::counter;
+use std::sync::Arc;
+
+/// An event as a door checked it, before it has an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventDraft {
+    pub source: String,
+    pub external_message_id: String,
+    pub idempotency_key: String,
+    pub topic_key: String,
+    pub user_id: String,
+    pub text: String,
+    pub occurred_at: Millis,
+    pub metadata_json: Option<String>,
+    pub priority: Priority,
+}
+
+/// The one way into the inbox, whichever door an event came through.
+#[derive(Clone)]
+pub struct Intake(pub(crate) Arc<Parts>);
+
+impl Intake {
+    /// Returns after the event is on disk.
+    pub async fn accept(&self, draft: EventDraft) -> Result<AcceptedEvent, StoreError> {
+        let now = self.0.clock.now();
+        let event = NewEvent {
+            id: mint::event_id(now),
+            source: draft.source,
+            external_message_id: draft.external_message_id,
+            idempotency_key: draft.idempotency_key,
+            topic_key: draft.topic_key,
+            user_id: draft.user_id,
+            text: draft.text,
+            occurred_at: draft.occurred_at,
+            metadata_json: draft.metadata_json,
+            priority: draft.priority,
+        };
+        let accepted = self.0.store.inbox().accept(event, now).await?;
+        match &accepted {
+            AcceptedEvent::Queued(_) => {
+                counter!("cortex_events_accepted_total").increment(1);
+                self.0.arrived.notify_one();
+            }
+            AcceptedEvent::Duplicate { first, same_body } => {
+                counter!("cortex_events_duplicate_total").increment(1);
+                if !same_body {
+                    tracing::warn!(event = %first, "An event came again with another body; the first one stands");
+                }
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// A person wants a failed event tried again.
+    pub async fn retry(&self, id: EventId) -> Result<Result<(), RetryRefused>, StoreError> {
+        let outcome = self.0.store.inbox().retry_failed(id, self.0.clock.now()).await?;
+        self.0.arrived.notify_one();
+        Ok(outcome)
+    }
+}

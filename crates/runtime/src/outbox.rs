@@ -1,0 +1,69 @@
+//! The outbox as connectors meet it: poll, ack, nack, with the settings of this server.
+
+use crate::runtime::Parts;
+use cortex_brain::backoff;
+use cortex_store::{
+    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, PollRequest, RequeueOutcome, StoreError,
+};
+use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
+use cortex_types::{Delivery, LeaseToken, OutboxId};
+use metrics::counter;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Hands out messages and takes back how it went.
+#[derive(Clone)]
+pub struct OutboxDesk(pub(crate) Arc<Parts>);
+
+impl OutboxDesk {
+    /// Leases due messages of `source`; what is not given comes from the settings, which are clamped (D1).
+    pub async fn poll(
+        &self,
+        source: String,
+        max: Option<u32>,
+        lease: Option<Duration>,
+        ordered: bool,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let config = &self.0.config;
+        let shortest = Duration::from_secs(u64::from(LEASE_SECONDS_MIN));
+        let longest = Duration::from_secs(u64::from(LEASE_SECONDS_MAX));
+        let request = PollRequest {
+            source,
+            max: max.unwrap_or_else(|| config.outbox_poll_default_batch.clamp(1, POLL_BATCH_MAX)),
+            lease: lease.unwrap_or_else(|| config.outbox_lease.clamp(shortest, longest)),
+            ordered,
+            attempts_max: config.outbox_max_attempts,
+        };
+        let deliveries = self.0.store.outbox().claim_due(request, self.0.clock.now()).await?;
+        counter!("cortex_outbox_leased_total").increment(deliveries.len() as u64);
+        Ok(deliveries)
+    }
+
+    pub async fn ack(
+        &self,
+        id: OutboxId,
+        lease: LeaseToken,
+    ) -> Result<Result<Acked, LeaseRefused>, StoreError> {
+        let outcome = self.0.store.outbox().ack(id, lease, self.0.clock.now()).await?;
+        if outcome == Ok(Acked::Delivered) {
+            counter!("cortex_outbox_delivered_total").increment(1);
+        }
+        Ok(outcome)
+    }
+
+    pub async fn nack(&self, nack: Nack) -> Result<Result<Nacked, LeaseRefused>, StoreError> {
+        let luck: f64 = rand::random();
+        let now = self.0.clock.now();
+        let outcome = self.0.store.outbox().nack(nack, move |attempts| backoff(attempts, luck), now).await?;
+        counter!("cortex_outbox_nacked_total").increment(1);
+        Ok(outcome)
+    }
+
+    pub async fn requeue(&self, id: OutboxId) -> Result<RequeueOutcome, StoreError> {
+        self.0.store.outbox().requeue(id, self.0.clock.now()).await
+    }
+
+    pub async fn discard(&self, id: OutboxId) -> Result<DiscardOutcome, StoreError> {
+        self.0.store.outbox().discard(id, self.0.clock.now()).await
+    }
+}
