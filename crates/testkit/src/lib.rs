@@ -1,1 +1,5 @@
-//! placeholder
+//! Parts for tests: third parties' fakes.
+
+mod aimock;
+
+pub use aimock::Aimock;
