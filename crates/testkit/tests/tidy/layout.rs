@@ -19,7 +19,7 @@ fn files_are_small(tree: &[File]) -> Vec<String> {
 fn files_say_what_they_are_for(tree: &[File]) -> Vec<String> {
     let is_introduced = |file: &&File| {
         let first = file.text.lines().next().unwrap_or_default();
-        first.strip_prefix("//! ").is_some_and(|purpose| purpose.split(' ').count() >= 3)
+        first.strip_prefix("//! ").is_some_and(|purpose| purpose.split_whitespace().count() >= 2)
     };
     rust_files(tree)
         .filter(|file| !is_introduced(file))
