@@ -1,0 +1,86 @@
+//! The command line: what is asked, and how its failure is told.
+
+use crate::command::Command;
+use crate::config::Flags;
+use crate::context::Context;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use crate::terminal::{Terminal, talk};
+use clap::error::ErrorKind;
+use clap::{Args, Parser};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Cortex: a self-hosted brain for assistants and agents
+///
+/// Every message lands in a durable inbox, is answered once, and leaves through an outbox.
+/// Start with `cortex serve`, then say something with `cortex send "hello"`.
+#[derive(Debug, Parser)]
+#[command(name = "cortex", version, propagate_version = false, max_term_width = 100, after_help = EXITS)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXITS: &str = "\
+Exit codes: 0 done, 1 failed, 2 already running or nothing runs, 64 wrong usage, 78 wrong configuration.
+Data goes to stdout, everything else to stderr.";
+
+#[derive(Debug, Args)]
+struct Global {
+    /// The home folder [default: $CORTEX_HOME, else ~/.cortex]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    home: Option<PathBuf>,
+    /// The server's address; wins over CORTEX_HOST and server.json
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    host: Option<String>,
+    /// The server's port; wins over CORTEX_PORT and server.json
+    #[arg(long, global = true, value_name = "PORT")]
+    port: Option<String>,
+    /// Print data as JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// Does what the command line asks and tells how it went.
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>, environment: Environment) -> Exit {
+    let no_colour = environment.get_filled("NO_COLOR").is_some();
+    match Arguments::try_parse_from(arguments) {
+        Ok(Arguments { global, command }) => {
+            let terminal = Terminal::new(global.json, no_colour);
+            let flags = Flags { host: global.host, port: global.port };
+            let context = Context { home_flag: global.home, flags, environment, terminal };
+            command.run(&context).unwrap_or_else(|failure| tell(&failure, &terminal))
+        }
+        Err(error) => refuse(&error),
+    }
+}
+
+fn tell(failure: &Failure, terminal: &Terminal) -> Exit {
+    match failure {
+        Failure::OutputClosed => {}
+        Failure::Config(error) => talk(error.render(terminal.stderr_is_coloured).trim_end()),
+        Failure::Usage(_)
+        | Failure::AlreadyRunning { .. }
+        | Failure::NotRunning
+        | Failure::Unreachable { .. }
+        | Failure::Home(_)
+        | Failure::Coded { .. }
+        | Failure::Plain(_) => {
+            talk(&format!("cortex: {}", crate::escape::for_terminal(&failure.to_string())))
+        }
+    }
+    failure.exit()
+}
+
+fn refuse(error: &clap::Error) -> Exit {
+    let exit = match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Ok,
+        _ => Exit::Usage,
+    };
+    // Nobody is left to tell when the stream is gone.
+    error.print().unwrap_or_default();
+    exit
+}

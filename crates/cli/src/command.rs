@@ -1,0 +1,71 @@
+//! The commands, one file each.
+
+mod chat;
+mod completions;
+mod config;
+mod health;
+mod inbox;
+mod key;
+mod logs;
+mod man;
+mod outbox;
+mod restart;
+mod send;
+mod serve;
+mod start;
+mod status;
+mod stop;
+mod trace;
+mod usage;
+mod version;
+
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::Args),
+    Start(start::Args),
+    Stop(stop::Args),
+    Restart(restart::Args),
+    Status(status::Args),
+    Health(health::Args),
+    Logs(logs::Args),
+    Send(send::Args),
+    Chat(chat::Args),
+    Inbox(inbox::Args),
+    Outbox(outbox::Args),
+    Trace(trace::Args),
+    Usage(usage::Args),
+    Config(config::Args),
+    Key(key::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+    Version(version::Args),
+}
+
+impl Command {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match self {
+            Self::Serve(args) => serve::run(args, context),
+            Self::Start(args) => start::run(args, context),
+            Self::Stop(args) => stop::run(args, context),
+            Self::Restart(args) => restart::run(args, context),
+            Self::Status(args) => status::run(args, context),
+            Self::Health(args) => health::run(args, context),
+            Self::Logs(args) => logs::run(args, context),
+            Self::Send(args) => send::run(args, context),
+            Self::Chat(args) => chat::run(args, context),
+            Self::Inbox(args) => inbox::run(args, context),
+            Self::Outbox(args) => outbox::run(args, context),
+            Self::Trace(args) => trace::run(args, context),
+            Self::Usage(args) => usage::run(args, context),
+            Self::Config(args) => config::run(args, context),
+            Self::Key(args) => key::run(args, context),
+            Self::Completions(args) => completions::run(args, context),
+            Self::Man(args) => man::run(args, context),
+            Self::Version(args) => version::run(args, context),
+        }
+    }
+}

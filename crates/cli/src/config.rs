@@ -1,0 +1,23 @@
+//! The server's settings: one table of keys, from which come the loader, the listing, the schema and the reference page.
+
+mod diagnostic;
+mod document;
+mod effective;
+mod expand;
+mod exposure;
+mod file;
+mod kind;
+mod list;
+mod mask;
+mod providers;
+mod schema;
+mod settings;
+mod table;
+
+pub(crate) use diagnostic::ConfigError;
+pub(crate) use document::document;
+pub(crate) use effective::{Effective, Flags, Source, load};
+pub(crate) use exposure::{check_exposure, host_address};
+pub(crate) use list::{listed, listed_json};
+pub(crate) use schema::schema;
+pub(crate) use settings::Settings;

@@ -1,0 +1,122 @@
+//! The values in force, and where each came from: flag over variable over file over default.
+
+use super::diagnostic::{ConfigError, Origin};
+use super::file;
+use super::table::{KEYS, Key};
+use crate::environment::Environment;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The flags that set a key, as they were typed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flags {
+    pub(crate) host: Option<String>,
+    pub(crate) port: Option<String>,
+}
+
+impl Flags {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.host.is_none() && self.port.is_none()
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            "host" => self.host.as_deref(),
+            "port" => self.port.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Flag,
+    Env,
+    File,
+    Default,
+}
+
+impl Source {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Env => "env",
+            Self::File => "file",
+            Self::Default => "default",
+        }
+    }
+}
+
+/// One key with its value in force.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: &'static Key,
+    pub(crate) value: Value,
+    pub(crate) source: Source,
+}
+
+/// Every key of the table, in its order.
+#[derive(Debug)]
+pub(crate) struct Effective {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) file: PathBuf,
+}
+
+/// Reads and checks everything.
+pub(crate) fn load(home: &Path, flags: &Flags, environment: &Environment) -> Result<Effective, ConfigError> {
+    let file = home.join("server.json");
+    let mut in_file = file::read(&file, environment)?;
+    let mut entries = Vec::with_capacity(KEYS.len());
+    for key in KEYS {
+        let variable = key.variable();
+        let (value, source) = if let Some(text) = flags.get(key.name) {
+            (check_text(key, Origin::Flag(format!("--{}", key.name)), text)?, Source::Flag)
+        } else if let Some(text) = environment.get(&variable).filter(|text| !text.is_empty()) {
+            (check_text(key, Origin::Variable(variable), text)?, Source::Env)
+        } else if let Some(value) = in_file.remove(key.name) {
+            (value, Source::File)
+        } else {
+            (key.default_value(), Source::Default)
+        };
+        entries.push(Entry { key, value, source });
+    }
+    Ok(Effective { entries, file })
+}
+
+impl Effective {
+    pub(crate) fn source(&self, name: &str) -> Source {
+        self.entry(name).map_or(Source::Default, |entry| entry.source)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.entry(name).and_then(|entry| entry.value.as_str())
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.entry(name).and_then(|entry| entry.value.as_bool()).unwrap_or(false)
+    }
+
+    /// Where to point a complaint about this key.
+    pub(crate) fn origin(&self, name: &str) -> Origin {
+        match self.source(name) {
+            Source::Flag => Origin::Flag(format!("--{name}")),
+            Source::Env => Origin::Variable(Key::find(name).map(Key::variable).unwrap_or_default()),
+            Source::File | Source::Default => Origin::File(self.file.clone()),
+        }
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key.name == name)
+    }
+}
+
+fn check_text(key: &Key, origin: Origin, text: &str) -> Result<Value, ConfigError> {
+    key.kind.check_text(text).map_err(|problem| {
+        let help = match origin {
+            Origin::Variable(_) => format!("set it to {}, or unset it", key.kind.expected()),
+            Origin::Flag(_) | Origin::File(_) => format!("give {}", key.kind.expected()),
+        };
+        ConfigError::setting(origin, format!("{} {problem}", key.name), &help)
+    })
+}

@@ -1,0 +1,151 @@
+//! Hides secrets in what is shown of a configuration: values in listings, strings in excerpts of the file.
+
+use super::kind::Kind;
+use super::table::Key;
+use jsonc_parser::ast;
+use jsonc_parser::common::Ranged;
+use serde_json::Value;
+use std::ops::Range;
+
+pub(crate) const MASK: &str = "***";
+
+/// Whether a name inside a block holds something secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["key", "token", "secret", "password", "authorization"].iter().any(|word| name.contains(word))
+}
+
+/// The value as a listing may show it.
+pub(crate) fn masked(key: &Key, value: &Value) -> Value {
+    match (&key.kind, value) {
+        (_, Value::Null) => Value::Null,
+        (Kind::Secret, _) => Value::from(MASK),
+        (_, value) => masked_deep(value),
+    }
+}
+
+fn masked_deep(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| match field {
+                Value::String(_) | Value::Number(_) if is_secret_name(name) => {
+                    (name.clone(), Value::from(MASK))
+                }
+                field => (name.clone(), masked_deep(field)),
+            })
+            .collect(),
+        Value::Array(items) => items.iter().map(masked_deep).collect(),
+        Value::String(text) => Value::from(without_password(text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// `http://me:secret@host` → `http://***@host`.
+fn without_password(text: &str) -> String {
+    match (text.find("://"), text.find('@')) {
+        (Some(scheme), Some(at)) if scheme < at && !text[scheme + 3..at].contains('/') => {
+            format!("{}{MASK}{}", &text[..scheme + 3], &text[at..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// The file's text with every secret value starred out, the same length.
+pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
+    let mut ranges = Vec::new();
+    collect_secrets(object, &mut ranges);
+    star_out(text, &ranges)
+}
+
+fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
+    for property in &object.properties {
+        let range = property.value.range();
+        if is_secret_name(property.name.as_str()) && !matches!(property.value, ast::Value::Object(_)) {
+            ranges.push(range.start..range.end);
+        } else {
+            collect_below(&property.value, ranges);
+        }
+    }
+}
+
+fn collect_below(value: &ast::Value<'_>, ranges: &mut Vec<Range<usize>>) {
+    match value {
+        ast::Value::Object(object) => collect_secrets(object, ranges),
+        ast::Value::Array(array) => array.elements.iter().for_each(|item| collect_below(item, ranges)),
+        ast::Value::StringLit(text) if text.value.contains('@') => {
+            ranges.push(text.range.start..text.range.end)
+        }
+        ast::Value::StringLit(_)
+        | ast::Value::NumberLit(_)
+        | ast::Value::BooleanLit(_)
+        | ast::Value::NullKeyword(_) => {}
+    }
+}
+
+/// A text that does not parse, with every string that is not a name starred out.
+pub(crate) fn masked_broken_text(text: &str) -> String {
+    let mut ranges = Vec::new();
+    for (start, line) in lines_with_start(text) {
+        let mut from = 0;
+        while let Some(open) = line[from..].find('"').map(|at| from + at) {
+            let close = closing_quote(line, open + 1);
+            let is_name = close < line.len() && line[close + 1..].trim_start().starts_with(':');
+            if !is_name {
+                ranges.push(start + open..start + close);
+            }
+            from = (close + 1).min(line.len());
+        }
+    }
+    star_out(text, &ranges)
+}
+
+fn lines_with_start(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut start = 0;
+    text.split_inclusive('\n').map(move |line| {
+        let at = start;
+        start += line.len();
+        (at, line.trim_end_matches(['\n', '\r']))
+    })
+}
+
+/// The byte of the quote that ends a string, or the end of the line.
+fn closing_quote(line: &str, from: usize) -> usize {
+    let mut escaped = false;
+    for (at, letter) in line[from..].char_indices() {
+        match letter {
+            '"' if !escaped => return from + at,
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    line.len()
+}
+
+fn star_out(text: &str, ranges: &[Range<usize>]) -> String {
+    let stars = |at: usize, letter: char| {
+        let hidden = letter != '"' && letter != '\n' && ranges.iter().any(|range| range.contains(&at));
+        // As many stars as bytes: places in the text must stay where they are.
+        if hidden { "*".repeat(letter.len_utf8()) } else { letter.to_string() }
+    };
+    text.char_indices().map(|(at, letter)| stars(at, letter)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_text_keeps_its_names_and_its_length() {
+        let text = "{\n  \"ingestApiKey\": \"s3cret\\\"é\" \"x\",\n  \"model\": \"unclosed";
+        let masked = masked_broken_text(text);
+        assert_eq!(masked, "{\n  \"ingestApiKey\": \"**********\" \"*\",\n  \"model\": \"********");
+        assert_eq!(masked.len(), text.len());
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_hidden() {
+        assert_eq!(without_password("http://me:pw@host/x"), "http://***@host/x");
+        assert_eq!(without_password("http://host/@x"), "http://host/@x");
+    }
+}

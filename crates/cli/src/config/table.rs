@@ -1,0 +1,211 @@
+//! The table of keys: name, kind, default and help of every server setting. Nothing else knows a key.
+
+use super::kind::Kind;
+use serde_json::{Value, json};
+
+/// One setting of `server.json`.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) default: Fallback,
+    pub(crate) help: &'static str,
+}
+
+/// The value of a key that nobody set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fallback {
+    Unset,
+    Text(&'static str),
+    Integer(i64),
+    Flag(bool),
+    EmptyList,
+}
+
+impl Key {
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// `outboxMaxAttempts` → `CORTEX_OUTBOX_MAX_ATTEMPTS`.
+    pub(crate) fn variable(&self) -> String {
+        let mut variable = String::from("CORTEX_");
+        for letter in self.name.chars() {
+            if letter.is_ascii_uppercase() {
+                variable.push('_');
+            }
+            variable.push(letter.to_ascii_uppercase());
+        }
+        variable
+    }
+
+    pub(crate) fn default_value(&self) -> Value {
+        match self.default {
+            Fallback::Unset => Value::Null,
+            Fallback::Text(text) => json!(text),
+            Fallback::Integer(number) => json!(number),
+            Fallback::Flag(flag) => json!(flag),
+            Fallback::EmptyList => json!([]),
+        }
+    }
+}
+
+const fn key(name: &'static str, kind: Kind, default: Fallback, help: &'static str) -> Key {
+    Key { name, kind, default, help }
+}
+
+const fn count(name: &'static str, min: i64, max: i64, default: i64, help: &'static str) -> Key {
+    Key { name, kind: Kind::Integer { min, max }, default: Fallback::Integer(default), help }
+}
+
+const HOUR_MS: i64 = 3_600_000;
+const TOKENS_MAX: i64 = 1_000_000_000_000;
+
+pub(crate) const KEYS: &[Key] = &[
+    key(
+        "host",
+        Kind::Host,
+        Fallback::Text("127.0.0.1"),
+        "The address to listen on. Anything but loopback also needs allowRemote and an ingestApiKey of at least 32 bytes.",
+    ),
+    count("port", 0, 65_535, 7751, "The port to listen on; 0 takes a free one."),
+    key("allowRemote", Kind::Flag, Fallback::Flag(false), "Allow a host that other machines can reach."),
+    key(
+        "allowedHosts",
+        Kind::TextList,
+        Fallback::EmptyList,
+        "More names that a request's Host header may carry; loopback names always may.",
+    ),
+    key(
+        "allowedOrigins",
+        Kind::TextList,
+        Fallback::EmptyList,
+        "Origins of web pages that may call this server.",
+    ),
+    key(
+        "ingestApiKey",
+        Kind::Secret,
+        Fallback::Unset,
+        "The owner's key for every route. Without one the first start makes one; `cortex key show ingest` prints it.",
+    ),
+    key(
+        "synapseUrl",
+        Kind::Url,
+        Fallback::Text("http://localhost:7750"),
+        "An OpenAI-compatible server. Used always when set; the default only when a Synapse answers there; \"off\" never.",
+    ),
+    key(
+        "engramUrl",
+        Kind::Url,
+        Fallback::Text("http://localhost:7749"),
+        "The Engram memory service. Used always when set; the default only when it answers; \"off\" never.",
+    ),
+    key(
+        "ollamaUrl",
+        Kind::Url,
+        Fallback::Text("http://localhost:11434"),
+        "Where to look for an Ollama when nothing else is configured; \"off\" does not look.",
+    ),
+    key(
+        "model",
+        Kind::Text,
+        Fallback::Unset,
+        "The model to ask for; without one each provider's own default. \"stub\" answers everything with silence.",
+    ),
+    key("extractionModel", Kind::Text, Fallback::Unset, "The model that extracts facts; without one, model."),
+    key(
+        "providers",
+        Kind::Providers,
+        Fallback::Unset,
+        "Model providers: {\"profiles\": [{name, kind, baseUrl, apiKey, authToken, models}], \"contexts\": {…}}, asked in the order of profiles.",
+    ),
+    key(
+        "scriptedModel",
+        Kind::Path,
+        Fallback::Unset,
+        "A file of scripted answers that replaces every model; for tests.",
+    ),
+    key(
+        "priceFile",
+        Kind::Path,
+        Fallback::Unset,
+        "A JSON file of model prices, laid over the built-in table.",
+    ),
+    count("modelTimeoutMs", 1, HOUR_MS, 120_000, "Longest model call as a whole."),
+    count("modelIdleTimeoutMs", 1, HOUR_MS, 60_000, "Longest silence of a model while it answers."),
+    count("maxTokensPerEvent", 0, TOKENS_MAX, 200_000, "Most tokens one event may cost; 0 is no limit."),
+    count(
+        "maxTokensPerDay",
+        0,
+        TOKENS_MAX,
+        0,
+        "Most tokens all events of a day (UTC) may cost; 0 is no limit.",
+    ),
+    count("activeWindowSize", 1, 1_000, 10, "How many exchanges of a topic the model sees."),
+    count("extractionInterval", 1, 1_000, 3, "Exchanges between two extractions of facts."),
+    count("turnTtlDays", 0, 36_500, 30, "Days until old history is dropped; 0 keeps it for ever."),
+    count("schedulerTickSeconds", 1, 3_600, 30, "Seconds between two looks at the schedule."),
+    key("schedulerTimezone", Kind::TimeZone, Fallback::Text("UTC"), "The time zone of every schedule."),
+    key(
+        "outboxPollDefaultBatch",
+        Kind::Clamped { min: 1, max: 100 },
+        Fallback::Integer(20),
+        "Messages a poll hands out when it does not say.",
+    ),
+    key(
+        "outboxLeaseSeconds",
+        Kind::Clamped { min: 10, max: 300 },
+        Fallback::Integer(60),
+        "Lease of a polled message when the poll does not say.",
+    ),
+    count("outboxMaxAttempts", 1, 1_000, 10, "Claims of a message before it is a dead letter."),
+    count("inboxMaxAttempts", 1, 1_000, 5, "Attempts at an event before it fails and the user is told."),
+    count(
+        "inboxMaxRestarts",
+        1,
+        1_000,
+        20,
+        "Restarts an event may live through without progress before it fails.",
+    ),
+    count(
+        "maxParallelTopics",
+        1,
+        256,
+        4,
+        "Topics that are answered at the same time; inside a topic always one event.",
+    ),
+    count("maxToolRounds", 1, 64, 8, "Tool rounds of one turn before the model must answer."),
+    key("skillDirs", Kind::TextList, Fallback::EmptyList, "Trusted folders of skills."),
+    count("toolTimeoutMs", 1, HOUR_MS, 20_000, "Longest run of one tool."),
+    count("drainSeconds", 0, 3_600, 30, "How long a stop waits for running turns."),
+    key(
+        "logLevel",
+        Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
+        Fallback::Text("info"),
+        "How much the log says.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_variable_is_the_key_in_upper_snake_case() {
+        let key = Key::find("outboxMaxAttempts").unwrap();
+        assert_eq!(key.variable(), "CORTEX_OUTBOX_MAX_ATTEMPTS");
+    }
+
+    #[test]
+    fn no_two_keys_share_a_variable_and_every_default_is_valid() {
+        let variables: BTreeSet<String> = KEYS.iter().map(Key::variable).collect();
+        assert_eq!(variables.len(), KEYS.len());
+        for key in KEYS {
+            let default = key.default_value();
+            if !default.is_null() {
+                assert_eq!(key.kind.check(&default), Ok(default), "{}", key.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The server process of a home: whether it runs, where it listens, and how it is told to end.
+
+use crate::home::{Home, HomeError, write_private};
+use cortex_store::HomeLock;
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// `run/address`: written by a server once it listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Listening {
+    pub(crate) pid: u32,
+    pub(crate) address: SocketAddr,
+}
+
+impl Listening {
+    pub(crate) fn read(home: &Home) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(path(home)).ok()?).ok()
+    }
+
+    pub(crate) fn write(home: &Home, address: SocketAddr) -> Result<(), HomeError> {
+        let listening = Self { pid: std::process::id(), address };
+        let bytes = serde_json::to_vec(&listening).map_err(std::io::Error::from);
+        write_private(&path(home), &bytes.map_err(|error| HomeError::from_io(&path(home), error))?)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        url_of(self.address)
+    }
+}
+
+/// The address as a client on this machine reaches it.
+pub(crate) fn url_of(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, address.port()))
+}
+
+/// The pid of the home's server, by the lock it holds.
+pub(crate) fn holder(home: &Home) -> Option<u32> {
+    HomeLock::holder(home.path()).filter(|pid| *pid > 1)
+}
+
+/// Where the home's running server listens.
+pub(crate) fn listening(home: &Home) -> Option<Listening> {
+    let pid = holder(home)?;
+    Listening::read(home).filter(|listening| listening.pid == pid)
+}
+
+/// Sends a signal to a server. A process that is gone already is what was wanted.
+pub(crate) fn signal(pid: u32, signal: Signal) -> std::io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(pid) = pid else { return Ok(()) };
+    match rustix::process::kill_process(pid, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until nobody holds the home; `false` when time is up.
+pub(crate) fn wait_until_free(home: &Home, patience: Duration) -> bool {
+    let started = Instant::now();
+    while holder(home).is_some() {
+        if started.elapsed() > patience {
+            return false;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    true
+}
+
+fn path(home: &Home) -> PathBuf {
+    home.path().join("run").join("address")
+}

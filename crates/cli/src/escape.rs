@@ -1,0 +1,88 @@
+//! Makes text from elsewhere safe for a terminal: it may not move the cursor, set titles, or hide its own direction.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Text as a terminal may show it: line breaks and tabs stay, everything else that acts is spelled out.
+pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
+    escape(text, |letter, out| write!(out, "\\u{{{:x}}}", u32::from(letter)))
+}
+
+/// JSON text as a terminal may show it; it still reads as the same JSON.
+pub(crate) fn json_for_terminal(json: &str) -> Cow<'_, str> {
+    escape(json, |letter, out| {
+        let mut units = [0_u16; 2];
+        letter.encode_utf16(&mut units).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
+    })
+}
+
+/// The first line of a text, cut, for a cell of a table.
+pub(crate) fn one_line(text: &str, letters_max: usize) -> String {
+    let flat: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if flat.chars().count() <= letters_max {
+        return flat;
+    }
+    flat.chars().take(letters_max.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn escape(text: &str, spell: impl Fn(char, &mut String) -> std::fmt::Result) -> Cow<'_, str> {
+    if !text.chars().any(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if acts(letter) {
+            // Writing to a string cannot fail.
+            spell(letter, &mut safe).unwrap_or_default();
+        } else {
+            safe.push(letter);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// C0 but line break and tab, DEL, C1, and the marks that turn or hide text.
+fn acts(letter: char) -> bool {
+    match letter {
+        '\n' | '\t' => false,
+        '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => true,
+        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}' => true,
+        letter => letter.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_that_act_on_a_terminal_are_spelled_out() {
+        let cases = [
+            ("plain é 漢 👋\n\tok", "plain é 漢 👋\n\tok"),
+            ("\u{1b}[2J", "\\u{1b}[2J"),
+            ("\u{1b}]52;c;aGk=\u{7}", "\\u{1b}]52;c;aGk=\\u{7}"),
+            ("\u{9b}31m", "\\u{9b}31m"),
+            ("a\rb\u{8}", "a\\u{d}b\\u{8}"),
+            ("\u{202e}txt.exe", "\\u{202e}txt.exe"),
+            ("\u{2066}x\u{2069}", "\\u{2066}x\\u{2069}"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(for_terminal(text), expected);
+        }
+    }
+
+    #[test]
+    fn escaped_json_reads_as_the_same_value() {
+        let value = serde_json::json!({"text": "\u{1b}[2J \u{9b} \u{202e} \u{e0041}"});
+        let text = serde_json::to_string(&value).unwrap();
+        let safe = json_for_terminal(&text);
+        assert!(!safe.chars().any(acts), "{safe:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+    }
+
+    #[test]
+    fn a_cell_is_one_line_and_cut() {
+        assert_eq!(one_line("a\n b\t c", 10), "a b c");
+        assert_eq!(one_line("abcdef", 4), "abc…");
+    }
+}

@@ -1,0 +1,119 @@
+//! The log: one line for each thing handled, cleaned of secrets, to stderr or to a file that is kept small.
+
+use crate::redact::{RedactingWriter, Redactor};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// A log file that has grown beyond this is put aside; one older file is kept.
+const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Where log lines go.
+#[derive(Debug)]
+pub(crate) enum LogSink {
+    Stderr,
+    File(PathBuf),
+}
+
+/// Starts the log of this process.
+pub(crate) fn start(level: &str, sink: LogSink, redactor: Redactor) -> io::Result<()> {
+    let level = level.parse::<LevelFilter>().unwrap_or(LevelFilter::INFO);
+    // Libraries are heard only when something is wrong, or when one looks closely.
+    let others = if level >= LevelFilter::DEBUG { LevelFilter::INFO } else { LevelFilter::WARN };
+    let filter = Targets::new().with_default(others.min(level)).with_target("cortex", level);
+    match sink {
+        LogSink::Stderr => {
+            let writer = Cleaning { redactor, open: io::stderr };
+            let lines = tracing_subscriber::fmt::layer()
+                .with_ansi(io::stderr().is_terminal())
+                .with_target(false)
+                .with_writer(writer);
+            tracing_subscriber::registry().with(filter).with(lines).init();
+        }
+        LogSink::File(path) => {
+            let file: &'static Mutex<LogFile> = Box::leak(Box::new(Mutex::new(LogFile::open(&path)?)));
+            let writer = Cleaning { redactor, open: move || SharedFile(file) };
+            let lines =
+                tracing_subscriber::fmt::layer().with_ansi(false).with_target(false).with_writer(writer);
+            tracing_subscriber::registry().with(filter).with(lines).init();
+        }
+    }
+    Ok(())
+}
+
+/// Puts a redactor before every writer it makes.
+struct Cleaning<F> {
+    redactor: Redactor,
+    open: F,
+}
+
+impl<'a, W: Write, F: Fn() -> W> MakeWriter<'a> for Cleaning<F> {
+    type Writer = RedactingWriter<W>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        RedactingWriter::new(self.redactor.clone(), (self.open)())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SharedFile(&'static Mutex<LogFile>);
+
+impl Write for SharedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.lock() {
+            Ok(mut file) => file.append(bytes),
+            Err(_) => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, bytes })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes > LOG_BYTES_MAX {
+            std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
+            *self = Self::open(&self.path)?;
+        }
+        self.file.write_all(bytes)?;
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_has_grown_is_put_aside_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cortex.log");
+        File::create(&path).unwrap().set_len(LOG_BYTES_MAX + 1).unwrap();
+        let mut log = LogFile::open(&path).unwrap();
+        log.append(b"fresh\n").unwrap();
+        log.append(b"line\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "fresh\nline\n");
+        assert_eq!(std::fs::metadata(folder.path().join("cortex.log.1")).unwrap().len(), LOG_BYTES_MAX + 1);
+    }
+}
