@@ -33,6 +33,8 @@ impl From<rusqlite::Error> for StoreError {
                 | ErrorCode::OutOfMemory,
             ) => Self::Unavailable(text),
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(text),
+            // The store wrote every value itself: one that does not read as what it was is damage.
+            None if is_unreadable(&error) => Self::Damaged(text),
             _ => Self::Fault(text),
         }
     }
@@ -46,4 +48,14 @@ impl StoreError {
             Self::Closed | Self::Fault(_) => false,
         }
     }
+}
+
+fn is_unreadable(error: &rusqlite::Error) -> bool {
+    matches!(
+        error,
+        rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..)
+    )
 }
