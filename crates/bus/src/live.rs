@@ -1,6 +1,8 @@
 //! Live events in process: many publishers, many listeners, nobody waits for anybody.
 
 use cortex_types::{EventId, InboxStatus};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::broadcast;
 
 /// How far a listener may fall behind before it skips ahead.
@@ -27,26 +29,35 @@ impl LiveEvent {
 
 /// The bus of one process. Clones share it.
 #[derive(Clone)]
-pub struct Bus(broadcast::Sender<LiveEvent>);
+pub struct Bus {
+    live: broadcast::Sender<LiveEvent>,
+    /// What was previewed of answers that still grow, for listeners who come late.
+    growing: Arc<Mutex<HashMap<EventId, String>>>,
+}
 
 impl Default for Bus {
     fn default() -> Self {
-        Self(broadcast::Sender::new(BACKLOG))
+        Self { live: broadcast::Sender::new(BACKLOG), growing: Arc::default() }
     }
 }
 
 impl Bus {
     pub fn publish(&self, event: LiveEvent) {
+        let mut growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        match &event {
+            LiveEvent::Delta { event, text } => growing.entry(event.clone()).or_default().push_str(text),
+            LiveEvent::Restarted { event } | LiveEvent::Ended { event, .. } => {
+                growing.remove(event);
+            }
+        }
         // Nobody listening is the normal case and no error.
-        drop(self.0.send(event));
+        drop(self.live.send(event));
     }
 
-    pub fn has_listeners(&self) -> bool {
-        self.0.receiver_count() > 0
-    }
-
-    pub fn listen(&self) -> Listener {
-        Listener(self.0.subscribe())
+    /// What was previewed of `event` so far, and a listener that hears all that follows.
+    pub fn listen_to(&self, event: &EventId) -> (String, Listener) {
+        let growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        (growing.get(event).cloned().unwrap_or_default(), Listener(self.live.subscribe()))
     }
 }
 
@@ -79,12 +90,26 @@ mod tests {
     #[tokio::test]
     async fn a_slow_listener_is_told_what_it_missed_and_blocks_nobody() {
         let bus = Bus::default();
-        let mut slow = bus.listen();
         let event: EventId = "evt_01J00000000000000000000000".parse().unwrap();
+        let (_, mut slow) = bus.listen_to(&event);
         for _ in 0..BACKLOG + 5 {
             bus.publish(LiveEvent::Restarted { event: event.clone() });
         }
         assert_eq!(slow.next().await, Heard::Lagged(5));
         assert_eq!(slow.next().await, Heard::Event(LiveEvent::Restarted { event }));
+    }
+
+    #[tokio::test]
+    async fn a_late_listener_gets_the_beginning_and_hears_the_rest() {
+        let bus = Bus::default();
+        let event: EventId = "evt_01J00000000000000000000000".parse().unwrap();
+        let delta = |text: &str| LiveEvent::Delta { event: event.clone(), text: text.to_owned() };
+        bus.publish(delta("Hel"));
+        bus.publish(delta("lo"));
+        let (so_far, mut late) = bus.listen_to(&event);
+        bus.publish(delta(" you"));
+        assert_eq!((so_far.as_str(), late.next().await), ("Hello", Heard::Event(delta(" you"))));
+        bus.publish(LiveEvent::Ended { event: event.clone(), status: InboxStatus::Done });
+        assert_eq!(bus.listen_to(&event).0, "");
     }
 }

@@ -1,1 +1,23 @@
-//! placeholder
+//! The HTTP server: one port, one guard, one file per resource; it puts the parts together.
+
+mod auth;
+mod body;
+mod config;
+mod fields;
+mod guard;
+mod listener;
+mod live;
+mod metrics;
+mod moment;
+mod refusal;
+mod routes;
+mod start;
+mod state;
+
+pub use auth::OwnerKey;
+pub use body::JsonBody;
+pub use config::ServeConfig;
+pub use refusal::Refusal;
+pub use routes::ingest::read_event;
+pub use routes::{OPEN_ROUTES, openapi};
+pub use start::{RunningServer, StartError, start};

@@ -39,6 +39,6 @@ pub use outbox::{
     RequeueOutcome,
 };
 pub use store::{Store, StoreThread};
-pub use trace::{EventTrace, TraceNote};
+pub use trace::{EventTrace, NoteKind, TraceNote};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, Turns};
 pub use usage::{UsageGroup, UsageRow, UsageTotals};

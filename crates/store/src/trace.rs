@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 /// What a note is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoteKind {
+pub enum NoteKind {
     RetryPlanned,
     Restarted,
     Parked,
@@ -19,6 +19,17 @@ pub(crate) enum NoteKind {
 }
 
 impl NoteKind {
+    const ALL: [Self; 8] = [
+        Self::RetryPlanned,
+        Self::Restarted,
+        Self::Parked,
+        Self::Requeued,
+        Self::Nacked,
+        Self::LeaseExpired,
+        Self::Dead,
+        Self::Discarded,
+    ];
+
     fn as_str(self) -> &'static str {
         match self {
             Self::RetryPlanned => "retry_planned",
@@ -37,7 +48,7 @@ impl NoteKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceNote {
     pub at: Millis,
-    pub what: String,
+    pub kind: NoteKind,
     pub detail: String,
 }
 
@@ -89,8 +100,14 @@ impl Store {
 fn notes(connection: &Connection, event_seq: i64) -> Result<Vec<TraceNote>, StoreError> {
     let mut statement = connection
         .prepare_cached("SELECT at, what, detail FROM trace_notes WHERE event_seq = ?1 ORDER BY number")?;
-    let rows = statement.query_map([event_seq], |row| {
-        Ok(TraceNote { at: Millis(row.get(0)?), what: row.get(1)?, detail: row.get(2)? })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let rows = statement
+        .query_map([event_seq], |row| Ok((Millis(row.get(0)?), row.get::<_, String>(1)?, row.get(2)?)))?;
+    rows.map(|row| {
+        let (at, word, detail) = row?;
+        let kind = NoteKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+        let kind =
+            kind.ok_or_else(|| StoreError::Damaged(format!("trace note {word:?} of event {event_seq}")))?;
+        Ok(TraceNote { at, kind, detail })
+    })
+    .collect()
 }

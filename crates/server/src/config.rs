@@ -1,0 +1,28 @@
+//! What the server is told at its start.
+
+use crate::auth::OwnerKey;
+use axum::Router;
+use cortex_models::ModelsConfig;
+use cortex_runtime::RuntimeConfig;
+use cortex_store::Durability;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Everything `start` needs. Nothing here is read from the environment.
+pub struct ServeConfig {
+    pub listen: SocketAddr,
+    /// The home whose lock the server holds.
+    pub home: PathBuf,
+    pub database: PathBuf,
+    pub durability: Durability,
+    /// Keys that open every route.
+    pub owner_keys: Vec<OwnerKey>,
+    /// Host names besides loopback that requests may name.
+    pub allowed_hosts: Vec<String>,
+    /// Origins besides this server's own that browsers may come from.
+    pub allowed_origins: Vec<String>,
+    pub runtime: RuntimeConfig,
+    pub models: ModelsConfig,
+    /// More routes behind the same guard; the benchmarks put their baselines here.
+    pub more_routes: Router,
+}

@@ -1,0 +1,140 @@
+//! The one gate before every handler: host, origin, credential, load.
+
+use crate::auth::Verdict;
+use crate::refusal::Refusal;
+use crate::routes::OPEN_ROUTES;
+use crate::state::AppState;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use cortex_api::ErrorCode;
+use http::header::{HOST, ORIGIN};
+use http::{HeaderMap, Uri};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Requests served at once; more are asked to come back.
+const REQUESTS_MAX: usize = 1_024;
+
+/// The address a connection came from.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Which names this server answers to, and how many requests at once.
+pub(crate) struct Doors {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    places: Semaphore,
+}
+
+impl Doors {
+    pub(crate) fn new(address: SocketAddr, more_hosts: &[String], more_origins: &[String]) -> Self {
+        let mut hosts: Vec<String> = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned).into();
+        if !address.ip().is_unspecified() {
+            hosts.push(match address.ip() {
+                IpAddr::V4(ip) => ip.to_string(),
+                IpAddr::V6(ip) => format!("[{ip}]"),
+            });
+        }
+        hosts.extend(more_hosts.iter().map(|host| host.to_ascii_lowercase()));
+        let own = hosts.iter().map(|host| format!("http://{host}:{}", address.port()));
+        let origins = own.chain(more_origins.iter().map(|origin| origin.to_ascii_lowercase())).collect();
+        Self { hosts, origins, places: Semaphore::new(REQUESTS_MAX) }
+    }
+
+    /// A page elsewhere that points its own name at this machine still names itself here.
+    fn knows_host(&self, headers: &HeaderMap, uri: &Uri) -> bool {
+        let mut named = headers.get_all(HOST).iter();
+        let (Some(host), None) = (named.next(), named.next()) else { return false };
+        let is_ours = |host: &str| self.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host));
+        host.to_str().is_ok_and(|host| is_ours(without_port(host))) && uri.host().is_none_or(is_ours)
+    }
+
+    fn knows_origin(&self, headers: &HeaderMap) -> bool {
+        headers.get_all(ORIGIN).iter().all(|origin| {
+            origin
+                .to_str()
+                .is_ok_and(|origin| self.origins.iter().any(|ours| ours.eq_ignore_ascii_case(origin)))
+        })
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: Next) -> Response {
+    if !app.doors.knows_host(request.headers(), request.uri()) {
+        return Refusal::because(ErrorCode::HostNotAllowed, "add the name to allowedHosts to use it")
+            .into_response();
+    }
+    if !app.doors.knows_origin(request.headers()) {
+        return Refusal::because(ErrorCode::OriginNotAllowed, "add the origin to allowedOrigins to use it")
+            .into_response();
+    }
+    if !OPEN_ROUTES.contains(&request.uri().path())
+        && let Err(refusal) = check_key(&app, &request)
+    {
+        return refusal.into_response();
+    }
+    let Ok(_place) = app.doors.places.try_acquire() else {
+        return Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1)).into_response();
+    };
+    next.run(request).await
+}
+
+fn check_key(app: &AppState, request: &Request) -> Result<(), Refusal> {
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
+    match app.keys.judge(request.headers(), peer) {
+        Verdict::Owner => Ok(()),
+        Verdict::Missing | Verdict::Wrong => Err(Refusal::new(ErrorCode::Unauthorized)),
+        Verdict::Throttled { retry_after } => {
+            Err(Refusal::new(ErrorCode::TooManyRequests).retry_after(retry_after))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn doors() -> Doors {
+        Doors::new(([127, 0, 0, 1], 7751).into(), &["cortex.lan".to_owned()], &["https://ui.lan".to_owned()])
+    }
+
+    #[test]
+    fn only_our_own_names_are_hosts() {
+        let check = |host: &str, expected: bool| {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_str(host).unwrap())]);
+            assert_eq!(doors().knows_host(&headers, &Uri::from_static("/health")), expected, "{host}");
+        };
+        for good in ["127.0.0.1:7751", "localhost", "LOCALHOST:1", "[::1]:7751", "[::1]", "cortex.lan:7751"] {
+            check(good, true);
+        }
+        for bad in
+            ["evil.example", "127.0.0.1.evil.example", "", "127.0.0.1:7751@evil", "localhost:x", "[::2]"]
+        {
+            check(bad, false);
+        }
+        assert!(!doors().knows_host(&HeaderMap::new(), &Uri::from_static("/health")));
+    }
+
+    #[test]
+    fn a_foreign_origin_is_refused_and_none_is_fine() {
+        let check = |origin: &str, expected: bool| {
+            let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_str(origin).unwrap())]);
+            assert_eq!(doors().knows_origin(&headers), expected, "{origin}");
+        };
+        check("http://localhost:7751", true);
+        check("https://ui.lan", true);
+        check("http://localhost:8080", false);
+        check("null", false);
+        check("https://evil.example", false);
+        assert!(doors().knows_origin(&HeaderMap::new()));
+    }
+}

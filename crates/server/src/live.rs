@@ -1,0 +1,92 @@
+//! Previews for people who watch: from the live bus to server-sent events.
+
+use cortex_api::{LiveDelta, LiveDone, LiveEvent as Wire};
+use cortex_bus::{Bus, Heard, Listener, LiveEvent};
+use cortex_store::{Store, StoreError};
+use cortex_types::{EventId, InboxStatus};
+use futures::Stream;
+use futures::stream;
+
+/// What the watcher of one event sees; ends with `done`. `None` when there is no such event.
+pub(crate) async fn watch(
+    store: &Store,
+    bus: &Bus,
+    id: EventId,
+) -> Result<Option<impl Stream<Item = Wire> + use<>>, StoreError> {
+    // Listen before looking: a turn that ends in between is then heard, not missed.
+    let (so_far, listener) = bus.listen_to(&id);
+    let Some(event) = store.inbox().find(id.clone()).await? else { return Ok(None) };
+    let watcher = Watcher { store: store.clone(), id, listener };
+    let first = match event.status {
+        InboxStatus::Done | InboxStatus::Failed => Next::Ended(event.status),
+        InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting if so_far.is_empty() => {
+            Next::Hear
+        }
+        InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting => Next::Say(so_far),
+    };
+    Ok(Some(stream::unfold((watcher, first), |(watcher, next)| watcher.next(next))))
+}
+
+struct Watcher {
+    store: Store,
+    id: EventId,
+    listener: Listener,
+}
+
+enum Next {
+    Say(String),
+    Hear,
+    Ended(InboxStatus),
+    Over,
+}
+
+impl Watcher {
+    async fn next(mut self, next: Next) -> Option<(Wire, (Self, Next))> {
+        match next {
+            Next::Say(text) => Some((Wire::Delta(LiveDelta { text }), (self, Next::Hear))),
+            Next::Ended(status) => {
+                let done = self.done(status).await;
+                Some((done, (self, Next::Over)))
+            }
+            Next::Over => None,
+            Next::Hear => match self.hear().await? {
+                LiveEvent::Delta { text, .. } => Some((Wire::Delta(LiveDelta { text }), (self, Next::Hear))),
+                LiveEvent::Restarted { .. } => Some((Wire::Restart, (self, Next::Hear))),
+                LiveEvent::Ended { status: InboxStatus::Pending, .. } => {
+                    Some((Wire::Restart, (self, Next::Hear)))
+                }
+                LiveEvent::Ended { status, .. } => {
+                    let done = self.done(status).await;
+                    Some((done, (self, Next::Over)))
+                }
+            },
+        }
+    }
+
+    async fn hear(&mut self) -> Option<LiveEvent> {
+        loop {
+            match self.listener.next().await {
+                Heard::Event(event) if *event.event() == self.id => return Some(event),
+                Heard::Event(_) => {}
+                // What was missed may have been the end: ask the store instead of waiting for ever.
+                Heard::Lagged(_) => {
+                    let found = self.store.inbox().find(self.id.clone()).await.ok().flatten()?;
+                    if matches!(found.status, InboxStatus::Done | InboxStatus::Failed) {
+                        return Some(LiveEvent::Ended { event: self.id.clone(), status: found.status });
+                    }
+                    return Some(LiveEvent::Restarted { event: self.id.clone() });
+                }
+                Heard::Closed => return None,
+            }
+        }
+    }
+
+    async fn done(&self, status: InboxStatus) -> Wire {
+        let trace = self.store.trace(self.id.clone()).await.ok().flatten();
+        let texts: Vec<String> = trace
+            .map(|trace| trace.replies.into_iter().map(|reply| reply.text).collect())
+            .unwrap_or_default();
+        let text = (!texts.is_empty()).then(|| texts.join("\n\n"));
+        Wire::Done(LiveDone { status, text })
+    }
+}

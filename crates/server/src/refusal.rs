@@ -1,0 +1,67 @@
+//! Every refusal as one coded JSON body.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use cortex_api::{ErrorBody, ErrorCode};
+use cortex_store::StoreError;
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, StatusCode};
+use std::time::Duration;
+
+/// How long a client should wait when the disk is the matter.
+const STORAGE_RETRY: Duration = Duration::from_secs(1);
+
+/// A request that is not done, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal(ErrorBody);
+
+impl Refusal {
+    pub(crate) fn new(code: ErrorCode) -> Self {
+        Self(ErrorBody::new(code))
+    }
+
+    pub(crate) fn because(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self(ErrorBody::with_details(code, vec![detail.into()]))
+    }
+
+    /// A bad request, with a line for each bad field.
+    pub(crate) fn invalid(details: Vec<String>) -> Self {
+        Self(ErrorBody::with_details(ErrorCode::InvalidRequest, details))
+    }
+
+    pub(crate) fn retry_after(mut self, wait: Duration) -> Self {
+        self.0.retry_after_ms = Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Closed => {
+                Self::new(ErrorCode::StorageUnavailable).retry_after(STORAGE_RETRY)
+            }
+            StoreError::Damaged(reason) => {
+                tracing::error!(reason, "Stored data is damaged");
+                Self::because(ErrorCode::InternalError, "stored data is damaged; see the server's log")
+            }
+            StoreError::Fault(reason) => {
+                tracing::error!(reason, "The store failed");
+                Self::because(ErrorCode::InternalError, "the store failed; see the server's log")
+            }
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status =
+            StatusCode::from_u16(self.0.error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let seconds = self.0.retry_after_ms.map(|wait| wait.div_ceil(1_000).max(1));
+        let mut response = (status, Json(self.0)).into_response();
+        if let Some(seconds) = seconds {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

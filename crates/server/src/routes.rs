@@ -1,0 +1,65 @@
+//! The routes and their OpenAPI document, from one list.
+
+use crate::guard::guard;
+use crate::refusal::Refusal;
+use crate::state::AppState;
+use axum::{Router, middleware};
+use cortex_api::ErrorCode;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+mod event;
+mod health;
+mod inbox;
+pub(crate) mod ingest;
+mod metrics;
+mod openapi;
+mod outbox;
+mod outbox_admin;
+mod status;
+mod usage;
+
+/// The routes that need no credential. Every other route answers 401 without one.
+pub const OPEN_ROUTES: &[&str] = &["/health", "/healthz", "/readyz"];
+
+/// The whole service: every route behind the guard.
+pub(crate) fn router(app: AppState, more_routes: Router) -> Router {
+    let (router, _) = documented().split_for_parts();
+    router
+        .with_state(app.clone())
+        .merge(more_routes)
+        .fallback(|| async { Refusal::new(ErrorCode::NotFound) })
+        .method_not_allowed_fallback(|| async { Refusal::new(ErrorCode::MethodNotAllowed) })
+        .layer(middleware::from_fn_with_state(app, guard))
+}
+
+/// The OpenAPI document of this server.
+pub fn openapi() -> OpenApi {
+    documented().split_for_parts().1
+}
+
+fn documented() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(openapi::info())
+        .routes(routes!(ingest::ingest))
+        .routes(routes!(outbox::poll))
+        .routes(routes!(outbox::ack))
+        .routes(routes!(outbox::nack))
+        .routes(routes!(health::health))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(openapi::document))
+        .routes(routes!(inbox::list))
+        .routes(routes!(inbox::show))
+        .routes(routes!(inbox::retry))
+        .routes(routes!(outbox_admin::list))
+        .routes(routes!(outbox_admin::dead))
+        .routes(routes!(outbox_admin::show))
+        .routes(routes!(outbox_admin::retry))
+        .routes(routes!(outbox_admin::discard))
+        .routes(routes!(event::trace))
+        .routes(routes!(event::live))
+        .routes(routes!(usage::usage))
+        .routes(routes!(status::status))
+}

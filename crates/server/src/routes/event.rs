@@ -1,0 +1,117 @@
+//! `/api/v2/events/{id}`: the whole way of an event, and its answer while it grows.
+
+use super::inbox::{self, event_id};
+use super::outbox_admin;
+use crate::live::watch;
+use crate::refusal::Refusal;
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use cortex_api::{ErrorBody, ErrorCode, EventTrace, TraceEntry, TraceWhat};
+use cortex_store::{AuditRow, NoteKind};
+use cortex_types::{InboxStatus, Millis, StepBody};
+use futures::{Stream, StreamExt};
+
+/// The whole way of an event.
+#[utoipa::path(get, path = "/api/v2/events/{id}/trace", tag = "event", params(("id" = String, Path)), responses(
+    (status = 200, body = EventTrace), (status = 404, body = ErrorBody),
+))]
+pub(crate) async fn trace(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<Json<EventTrace>, Refusal> {
+    let id = event_id(&id)?;
+    let audit = app.store.audit_of(id.to_string()).await?;
+    let trace = app.store.trace(id).await?.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
+    let entries = entries(&trace, &audit);
+    let replies = trace.replies.into_iter().map(outbox_admin::row).collect();
+    Ok(Json(EventTrace { event: inbox::row(trace.event), replies, entries }))
+}
+
+/// The answer while it grows: a preview, never a delivery.
+#[utoipa::path(get, path = "/api/v2/events/{id}/live", tag = "event", params(("id" = String, Path)), responses(
+    (status = 200, body = String, content_type = "text/event-stream"), (status = 404, body = ErrorBody),
+))]
+pub(crate) async fn live(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<Sse<impl Stream<Item = Result<SseEvent, serde_json::Error>> + use<>>, Refusal> {
+    let watched = watch(&app.store, &app.bus, event_id(&id)?).await?;
+    let watched = watched.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
+    let events = watched.map(|event| Ok(SseEvent::default().event(event.name()).data(event.data()?)));
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+fn entries(trace: &cortex_store::EventTrace, audit: &[AuditRow]) -> Vec<TraceEntry> {
+    let mut entries = Vec::new();
+    let mut add = |at: Millis, what: TraceWhat, detail: String| {
+        entries.push(TraceEntry { at: at.into(), what, detail })
+    };
+    let event = &trace.event;
+    add(
+        event.created_at,
+        TraceWhat::Received,
+        format!("{} {}", event.topic.source, event.external_message_id),
+    );
+    for line in audit.iter().rev() {
+        add(line.at, TraceWhat::Duplicate, line.detail.clone());
+    }
+    if let Some(at) = trace.claimed_at {
+        add(at, TraceWhat::Claimed, format!("attempt {}", event.attempts));
+    }
+    for note in &trace.notes {
+        add(note.at, note_word(note.kind), note.detail.clone());
+    }
+    for step in &trace.steps {
+        add(step.at, TraceWhat::Step, step_line(&step.body));
+    }
+    match event.status {
+        InboxStatus::Done if trace.replies.is_empty() => {
+            add(event.updated_at, TraceWhat::Finished, "silence".to_owned())
+        }
+        InboxStatus::Done => add(event.updated_at, TraceWhat::Finished, String::new()),
+        InboxStatus::Failed => {
+            add(event.updated_at, TraceWhat::Failed, event.error.clone().unwrap_or_default())
+        }
+        InboxStatus::Waiting => add(event.updated_at, TraceWhat::Waiting, String::new()),
+        InboxStatus::Pending | InboxStatus::Processing => {}
+    }
+    for reply in &trace.replies {
+        add(reply.created_at, TraceWhat::Queued, reply.id.to_string());
+        if let Some(at) = reply.leased_at {
+            add(at, TraceWhat::Leased, format!("{}, attempt {}", reply.id, reply.attempts));
+        }
+        if let Some(at) = reply.delivered_at {
+            add(at, TraceWhat::Acked, reply.id.to_string());
+        }
+    }
+    // Stable: what happened in one millisecond stays in the order of the walk.
+    entries.sort_by_key(|entry| entry.at);
+    entries
+}
+
+fn note_word(kind: NoteKind) -> TraceWhat {
+    match kind {
+        NoteKind::RetryPlanned => TraceWhat::Retry,
+        NoteKind::Restarted => TraceWhat::Recovered,
+        NoteKind::Parked => TraceWhat::Parked,
+        NoteKind::Requeued => TraceWhat::Requeued,
+        NoteKind::Nacked => TraceWhat::Nacked,
+        NoteKind::LeaseExpired => TraceWhat::LeaseExpired,
+        NoteKind::Dead => TraceWhat::Dead,
+        NoteKind::Discarded => TraceWhat::Discarded,
+    }
+}
+
+fn step_line(body: &StepBody) -> String {
+    match body {
+        StepBody::ModelAnswered { reply, profile, model } => {
+            let calls = reply.tool_calls.len();
+            let asked = if calls == 0 { String::new() } else { format!(", {calls} tool calls") };
+            format!("{profile} {model} answered, {} tokens{asked}", reply.usage.total())
+        }
+        StepBody::ToolAnswered { name, is_error: false, .. } => format!("{name} answered"),
+        StepBody::ToolAnswered { name, text, is_error: true, .. } => format!("{name}: {text}"),
+    }
+}

@@ -1,0 +1,117 @@
+//! `POST /outbox/poll|ack|nack`: messages go out under a lease.
+
+use crate::body::JsonBody;
+use crate::fields::Fields;
+use crate::refusal::Refusal;
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::State;
+use cortex_api::{
+    AckAnswer, AckRequest, AckStatus, ErrorBody, ErrorCode, NackAnswer, NackRequest, NackStatus, PollAnswer,
+    PollRequest, PolledMessage,
+};
+use cortex_store::{Acked, LeaseRefused, Nack, Nacked};
+use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
+use cortex_types::{Delivery, LeaseToken, OutboxId};
+use fail::fail_point;
+use std::time::Duration;
+use ulid::Ulid;
+
+/// Longest wait a connector may ask for.
+const RETRY_AFTER_SECONDS_MAX: u32 = 24 * 60 * 60;
+
+/// Claim outbound messages for one connector source.
+#[utoipa::path(post, path = "/outbox/poll", tag = "connector", request_body = PollRequest, responses(
+    (status = 200, body = PollAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+))]
+pub(crate) async fn poll(
+    State(app): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<PollAnswer>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let source = fields.name("source");
+    let max = fields.number("max", 1, POLL_BATCH_MAX);
+    let lease = fields.number("leaseSeconds", LEASE_SECONDS_MIN, LEASE_SECONDS_MAX);
+    let ordered = fields.flag("ordered");
+    fields.finish()?;
+    let lease = lease.map(|seconds| Duration::from_secs(u64::from(seconds)));
+    let deliveries = app.outbox.poll(source, max, lease, ordered).await?;
+    fail_point!("outbox.poll.before_response");
+    Ok(Json(PollAnswer { messages: deliveries.into_iter().map(polled).collect() }))
+}
+
+/// Acknowledge a delivery.
+#[utoipa::path(post, path = "/outbox/ack", tag = "connector", request_body = AckRequest, responses(
+    (status = 200, body = AckAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+    (status = 404, body = ErrorBody), (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
+))]
+pub(crate) async fn ack(
+    State(app): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<AckAnswer>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let (id, lease) = read_lease(&mut fields);
+    fields.finish()?;
+    let acked = app.outbox.ack(known(id)?, lease).await?.map_err(refused)?;
+    fail_point!("outbox.ack.before_response");
+    let status = match acked {
+        Acked::Delivered => AckStatus::Delivered,
+        Acked::AlreadyDelivered => AckStatus::AlreadyDelivered,
+    };
+    Ok(Json(AckAnswer { ok: true, status }))
+}
+
+/// Report a failed delivery.
+#[utoipa::path(post, path = "/outbox/nack", tag = "connector", request_body = NackRequest, responses(
+    (status = 200, body = NackAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+    (status = 404, body = ErrorBody), (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
+))]
+pub(crate) async fn nack(
+    State(app): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<NackAnswer>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let (id, lease) = read_lease(&mut fields);
+    let error = fields.optional("error").map(|error| match error.as_str() {
+        Some(text) => text.replace('\0', " "),
+        None => error.to_string(),
+    });
+    let retry_after = fields.number("retryAfterSeconds", 0, RETRY_AFTER_SECONDS_MAX);
+    let permanent = fields.flag("permanent");
+    fields.finish()?;
+    let retry_after = retry_after.map(|seconds| Duration::from_secs(u64::from(seconds)));
+    let nack = Nack { id: known(id)?, lease, error, retry_after, permanent };
+    let status = match app.outbox.nack(nack).await?.map_err(refused)? {
+        Nacked::Pending { .. } => NackStatus::Pending,
+        Nacked::Dead => NackStatus::Dead,
+    };
+    Ok(Json(NackAnswer { ok: true, status }))
+}
+
+fn read_lease(fields: &mut Fields<'_>) -> (Option<OutboxId>, LeaseToken) {
+    let id = fields.name("messageId").parse().ok();
+    // A token that is none matches no lease, which is what the connector is then told.
+    let lease = fields.name("leaseToken").parse().unwrap_or_else(|_| LeaseToken::from_ulid(Ulid::nil()));
+    (id, lease)
+}
+
+fn known(id: Option<OutboxId>) -> Result<OutboxId, Refusal> {
+    id.ok_or_else(|| Refusal::new(ErrorCode::NotFound))
+}
+
+fn refused(refused: LeaseRefused) -> Refusal {
+    match refused {
+        LeaseRefused::NotFound => Refusal::new(ErrorCode::NotFound),
+        LeaseRefused::Conflict => Refusal::new(ErrorCode::LeaseConflict),
+    }
+}
+
+fn polled(delivery: Delivery) -> PolledMessage {
+    PolledMessage {
+        message_id: delivery.id,
+        lease_token: delivery.lease,
+        topic_key: delivery.topic.topic_key,
+        text: delivery.text,
+        payload: delivery.payload_json.and_then(|payload| serde_json::from_str(&payload).ok()),
+    }
+}

@@ -1,0 +1,49 @@
+//! `GET /api/v2/status`: the running server, for its owner.
+
+use crate::refusal::Refusal;
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::State;
+use cortex_api::{ModelStatus, ServerStatus};
+use cortex_types::{InboxStatus, OutboxStatus};
+
+/// The running server.
+#[utoipa::path(get, path = "/api/v2/status", tag = "admin", responses((status = 200, body = ServerStatus)))]
+pub(crate) async fn status(State(app): State<AppState>) -> Result<Json<ServerStatus>, Refusal> {
+    let inbox = app.store.inbox().counts().await?;
+    let outbox = app.store.outbox().counts().await?;
+    let models = app.models.get().map(|models| models.describe()).unwrap_or_default();
+    let uptime = app.clock.now().since(app.started_at);
+    Ok(Json(ServerStatus {
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
+        address: app.address.to_string(),
+        models: models
+            .into_iter()
+            .map(|model| ModelStatus {
+                name: model.name,
+                kind: model.provider.to_owned(),
+                model: model.model,
+            })
+            .collect(),
+        inbox: [
+            (InboxStatus::Pending, inbox.pending),
+            (InboxStatus::Processing, inbox.processing),
+            (InboxStatus::Waiting, inbox.waiting),
+            (InboxStatus::Done, inbox.done),
+            (InboxStatus::Failed, inbox.failed),
+        ]
+        .into(),
+        outbox: [
+            (OutboxStatus::Pending, outbox.pending),
+            (OutboxStatus::Leased, outbox.leased),
+            (OutboxStatus::Delivered, outbox.delivered),
+            (OutboxStatus::Dead, outbox.dead),
+            (OutboxStatus::Suppressed, outbox.suppressed),
+            (OutboxStatus::Discarded, outbox.discarded),
+        ]
+        .into(),
+        degraded: app.degraded(),
+    }))
+}

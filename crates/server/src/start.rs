@@ -1,0 +1,158 @@
+//! Starts and stops the server: lock, store, recovery, socket, models, pump; and the same backwards.
+
+use crate::auth::KeyRing;
+use crate::config::ServeConfig;
+use crate::guard::Doors;
+use crate::state::App;
+use crate::{listener, metrics, routes};
+use cortex_bus::Bus;
+use cortex_models::{Models, ModelsConfig, ModelsError};
+use cortex_runtime::Runtime;
+use cortex_store::{
+    Health, HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreThread,
+};
+use cortex_types::{Clock, SystemClock};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How often an unwell store is asked whether it is well again.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// Why the server did not start; each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("cannot listen on {address}: {source}; choose another with --port")]
+    Listen { address: SocketAddr, source: std::io::Error },
+    #[error(transparent)]
+    Models(#[from] ModelsError),
+}
+
+/// A server at work. Dropping it stops nothing; call `stop`.
+pub struct RunningServer {
+    address: SocketAddr,
+    /// Ends the doors first, so that nothing new comes in while turns finish.
+    stop_doors: CancellationToken,
+    stop_turns: CancellationToken,
+    doors: JoinHandle<()>,
+    turns: JoinHandle<()>,
+    watcher: JoinHandle<()>,
+    store: StoreThread,
+    lock: HomeLock,
+}
+
+/// Starts everything; returns once the socket accepts.
+pub async fn start(config: ServeConfig) -> Result<RunningServer, StartError> {
+    let lock = HomeLock::acquire(&config.home)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let store_config = StoreConfig { path: config.database.clone(), durability: config.durability };
+    let (store, store_thread) = Store::open(store_config)?;
+    let keys = keep_keys(&store, &config, &*clock).await?;
+    let bus = Bus::default();
+    let runtime = Runtime::new(config.runtime, store.clone(), bus.clone(), Arc::clone(&clock));
+    let boot = runtime.recover().await?;
+    tracing::info!(
+        requeued = boot.recovered.requeued,
+        failed = boot.recovered.failed,
+        clamped = boot.clamped,
+        "The inbox is recovered"
+    );
+    let refused = |source| StartError::Listen { address: config.listen, source };
+    let listener = TcpListener::bind(config.listen).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    let app = Arc::new(App {
+        intake: runtime.intake(),
+        outbox: runtime.outbox(),
+        store: store.clone(),
+        bus,
+        clock: Arc::clone(&clock),
+        keys: KeyRing::new(&keys),
+        doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins),
+        metrics: metrics::handle(),
+        address,
+        started_at: clock.now(),
+        models: OnceLock::new(),
+    });
+    let router = routes::router(Arc::clone(&app), config.more_routes);
+    let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
+    let models = chosen_models(config.models, clock).await?;
+    drop(app.models.set(Arc::clone(&models)));
+    let doors = tokio::spawn(listener::serve(listener, router, stop_doors.clone()));
+    let turns = tokio::spawn(runtime.pump(models).run(stop_turns.clone()));
+    let watcher = tokio::spawn(watch_store(store, stop_doors.clone()));
+    Ok(RunningServer { address, stop_doors, stop_turns, doors, turns, watcher, store: store_thread, lock })
+}
+
+impl RunningServer {
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops accepting, lets turns finish or parks them, and closes the store.
+    pub async fn stop(self) {
+        self.stop_doors.cancel();
+        self.stop_turns.cancel();
+        for task in [self.doors, self.turns, self.watcher] {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "A part of the server ended by a panic");
+            }
+        }
+        let store = self.store;
+        if tokio::task::spawn_blocking(move || store.join()).await.is_err() {
+            tracing::error!("The store could not be waited for");
+        }
+        drop(self.lock);
+    }
+}
+
+/// Stores the digests of the owner's keys and returns all keys that open.
+async fn keep_keys(
+    store: &Store,
+    config: &ServeConfig,
+    clock: &dyn Clock,
+) -> Result<Vec<KeyRow>, StoreError> {
+    for key in &config.owner_keys {
+        store.keys().put(key.row(), clock.now()).await?;
+    }
+    // Only the keys this start was given: an older digest in the table opens nothing any more.
+    Ok(config.owner_keys.iter().map(crate::auth::OwnerKey::row).collect())
+}
+
+async fn chosen_models(config: ModelsConfig, clock: Arc<dyn Clock>) -> Result<Arc<Models>, ModelsError> {
+    let models = Models::assemble(config, clock).await?;
+    for note in models.notes() {
+        tracing::warn!(note, "About the models");
+    }
+    Ok(Arc::new(models))
+}
+
+/// Compares the file with itself once, then asks an unwell store until it is well.
+async fn watch_store(store: Store, stop: CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => return,
+        checked = store.check_integrity() => if let Err(error) = checked {
+            tracing::error!(%error, "The database failed its check; restore a backup");
+            return;
+        },
+    }
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(PROBE_EVERY) => {}
+        }
+        if let Health::Degraded(_) = store.health()
+            && let Err(error) = store.probe().await
+        {
+            tracing::debug!(%error, "The store is still unwell");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What every handler can reach.
+
+use crate::auth::KeyRing;
+use crate::guard::Doors;
+use cortex_bus::Bus;
+use cortex_models::Models;
+use cortex_runtime::{Intake, OutboxDesk};
+use cortex_store::{Health, Store};
+use cortex_types::{Clock, Millis};
+use metrics_exporter_prometheus::PrometheusHandle;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+/// Shared by all requests of one server.
+pub(crate) type AppState = Arc<App>;
+
+pub(crate) struct App {
+    pub(crate) intake: Intake,
+    pub(crate) outbox: OutboxDesk,
+    pub(crate) store: Store,
+    pub(crate) bus: Bus,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) keys: KeyRing,
+    pub(crate) doors: Doors,
+    pub(crate) metrics: PrometheusHandle,
+    pub(crate) address: SocketAddr,
+    pub(crate) started_at: Millis,
+    /// Set once the models are chosen; until then the server accepts but does not answer.
+    pub(crate) models: OnceLock<Arc<Models>>,
+}
+
+impl App {
+    /// Why the server is not well, if it is not.
+    pub(crate) fn degraded(&self) -> Option<String> {
+        match self.store.health() {
+            Health::Healthy => None,
+            Health::Degraded(reason) => Some(reason),
+        }
+    }
+}
