@@ -32,17 +32,27 @@ where
     let bytes =
         bytes.map(|chunk| chunk.map_err(|_| CallError::Cut("the connection broke".to_owned()))).boxed();
     let reading = Reading { bytes, framer: Framer::default(), decoder };
-    stream::unfold(Some(reading), |reading| async move {
-        let mut reading = reading?;
-        match reading.bytes.next().await {
-            Some(chunk) => match chunk.and_then(|chunk| reading.read(&chunk)) {
-                Ok(batch) => Some((Ok(batch), Some(reading))),
-                Err(error) => Some((Err(error), None)),
-            },
-            None => Some((reading.finish(), None)),
+    stream::unfold(State::Reading(reading), |state| async move {
+        match state {
+            State::Reading(mut reading) => {
+                let (batch, next) = match reading.bytes.next().await {
+                    Some(chunk) => reading.read(chunk),
+                    None => reading.finish(),
+                };
+                Some((Ok(batch), next))
+            }
+            State::Failed(error) => Some((Err(error), State::Over)),
+            State::Over => None,
         }
     })
     .boxed()
+}
+
+enum State<D> {
+    Reading(Reading<D>),
+    /// What came before the fault has been handed out: whether it was enough is for the caller to say.
+    Failed(CallError),
+    Over,
 }
 
 struct Reading<D> {
@@ -52,19 +62,28 @@ struct Reading<D> {
 }
 
 impl<D: Decoder> Reading<D> {
-    fn read(&mut self, chunk: &[u8]) -> Result<Vec<Piece>, CallError> {
+    fn read(mut self, chunk: Result<Bytes, CallError>) -> (Vec<Piece>, State<D>) {
+        let mut events = Vec::new();
+        let framed = chunk.and_then(|chunk| self.framer.push(&chunk, &mut events));
         let mut batch = Vec::new();
-        for data in self.framer.push(chunk)? {
-            batch.append(&mut self.decoder.event(&data)?);
+        for data in events {
+            match self.decoder.event(&data) {
+                Ok(mut pieces) => batch.append(&mut pieces),
+                Err(error) => return (batch, State::Failed(error)),
+            }
         }
-        Ok(batch)
+        (batch, framed.map_or_else(State::Failed, |()| State::Reading(self)))
     }
 
-    fn finish(&mut self) -> Result<Vec<Piece>, CallError> {
-        match std::mem::take(&mut self.framer).finish()? {
+    fn finish(mut self) -> (Vec<Piece>, State<D>) {
+        let pieces = self.framer.finish().and_then(|tail| match tail {
             Tail::Nothing => Ok(Vec::new()),
             Tail::Event(data) => self.decoder.event(&data),
             Tail::Body(json) => self.decoder.body(&json),
+        });
+        match pieces {
+            Ok(pieces) => (pieces, State::Over),
+            Err(error) => (Vec::new(), State::Failed(error)),
         }
     }
 }
@@ -95,7 +114,7 @@ enum Tail {
 }
 
 impl Framer {
-    fn push(&mut self, chunk: &[u8]) -> Result<Vec<String>, CallError> {
+    fn push(&mut self, chunk: &[u8], events: &mut Vec<String>) -> Result<(), CallError> {
         self.buffer.extend_from_slice(chunk);
         if self.form == Form::Unknown {
             // No line of an event stream begins with a bracket, and every JSON answer does.
@@ -105,18 +124,20 @@ impl Framer {
                 Some(_) => Form::Events,
             };
         }
-        let (events, limit) = match self.form {
-            Form::Unknown | Form::Body => (Vec::new(), BODY_BYTES_MAX),
-            Form::Events => (self.take_lines()?, EVENT_BYTES_MAX),
+        let limit = match self.form {
+            Form::Unknown | Form::Body => BODY_BYTES_MAX,
+            Form::Events => EVENT_BYTES_MAX,
         };
+        if self.form == Form::Events {
+            self.take_lines(events)?;
+        }
         if self.buffer.len() + self.data.as_ref().map_or(0, String::len) > limit {
             return Err(CallError::Malformed(format!("over {limit} bytes without an end")));
         }
-        Ok(events)
+        Ok(())
     }
 
-    fn take_lines(&mut self) -> Result<Vec<String>, CallError> {
-        let mut events = Vec::new();
+    fn take_lines(&mut self, events: &mut Vec<String>) -> Result<(), CallError> {
         let mut begin = 0;
         while let Some(length) =
             self.buffer[self.searched.max(begin)..].iter().position(|byte| *byte == b'\n')
@@ -128,7 +149,7 @@ impl Framer {
         }
         self.buffer.drain(..begin);
         self.searched = self.buffer.len();
-        Ok(events)
+        Ok(())
     }
 
     fn finish(mut self) -> Result<Tail, CallError> {
@@ -181,7 +202,7 @@ mod tests {
             let mut framer = Framer::default();
             let mut events = Vec::new();
             for chunk in text.as_bytes().chunks(size) {
-                events.extend(framer.push(chunk).unwrap());
+                framer.push(chunk, &mut events).unwrap();
             }
             assert_eq!(events, ["{\"a\":\"ü\"}", "one\ntwo"], "chunks of {size}");
             assert_eq!(framer.finish().unwrap(), Tail::Event("[DONE]".to_owned()));
@@ -191,16 +212,18 @@ mod tests {
     #[test]
     fn a_json_body_is_recognised_by_its_first_byte() {
         let mut framer = Framer::default();
-        assert!(framer.push(b"\n  ").unwrap().is_empty());
-        assert!(framer.push(b"{\"a\":\n").unwrap().is_empty());
-        assert!(framer.push(b"1}").unwrap().is_empty());
+        let mut events = Vec::new();
+        for chunk in ["\n  ", "{\"a\":\n", "1}"] {
+            framer.push(chunk.as_bytes(), &mut events).unwrap();
+        }
+        assert!(events.is_empty());
         assert_eq!(framer.finish().unwrap(), Tail::Body("\n  {\"a\":\n1}".to_owned()));
     }
 
     #[test]
     fn half_a_character_at_the_end_is_an_error() {
         let mut framer = Framer::default();
-        assert!(framer.push(b"data: {\"text\":\"\xc3").unwrap().is_empty());
+        assert!(framer.push(b"data: {\"text\":\"\xc3", &mut Vec::new()).is_ok());
         assert!(framer.finish().is_err());
     }
 
@@ -212,8 +235,9 @@ mod tests {
             (b"{", &[b' '; 65_536], BODY_BYTES_MAX),
         ] {
             let mut framer = Framer::default();
-            assert!(framer.push(first).is_ok());
-            let chunks_until_refused = (0..=limit / 50).find(|_| framer.push(chunk).is_err()).unwrap();
+            assert!(framer.push(first, &mut Vec::new()).is_ok());
+            let chunks_until_refused =
+                (0..=limit / 50).find(|_| framer.push(chunk, &mut Vec::new()).is_err()).unwrap();
             assert!(chunks_until_refused <= limit / 50);
         }
     }

@@ -1,0 +1,77 @@
+//! Far sides without measure: what is kept stays small, and what is returned is usable.
+
+use crate::far_side::{Act, FarSide, OPENAI_STOP, events, openai_text, response};
+use crate::setup::{ask_listening, config, models, openai_at, user};
+use cortex_models::{Answered, ModelError, ModelsConfig};
+use cortex_types::limits::{REPLY_BYTES_MAX, TOOL_CALLS_MAX};
+use cortex_types::{ChatReply, FinishReason};
+
+async fn answer_of(answer: Vec<Act>) -> (Answered, String) {
+    let far_side = FarSide::answering(vec![answer]).await;
+    let models = models(ModelsConfig { providers: openai_at(&[&far_side.url]), ..config() }).await;
+    ask_listening(&models, &user("hi")).await
+}
+
+#[track_caller]
+fn check_cut(reply: &ChatReply) {
+    assert!(reply.text.ends_with("[The answer was too long and was cut here.]"));
+    assert!(reply.text.len() <= REPLY_BYTES_MAX && reply.text.len() > REPLY_BYTES_MAX / 2);
+    assert_eq!(reply.finish, FinishReason::Length);
+}
+
+#[tokio::test]
+async fn five_megabytes_in_one_body_are_cut_with_a_mark() {
+    let body = serde_json::json!({
+        "choices": [{ "message": { "content": "x".repeat(5_000_000) }, "finish_reason": "stop" }],
+    });
+    let response = response("200 OK", "application/json", "", &body.to_string());
+    let (answered, heard) = answer_of(vec![Act::Send(response.into_bytes())]).await;
+    let reply = answered.outcome.unwrap();
+    check_cut(&reply);
+    assert_eq!(heard, reply.text, "the preview ends where the answer does");
+}
+
+#[tokio::test]
+async fn an_endless_stream_is_cut_with_a_mark_and_left() {
+    let piece = format!("data: {}\n\n", openai_text(&"y".repeat(1_000)));
+    let begin = Act::Send(events(&[]).into_bytes());
+    let (answered, _) = answer_of(vec![begin, Act::Flood(piece.into_bytes())]).await;
+    check_cut(&answered.outcome.unwrap());
+}
+
+#[tokio::test]
+async fn an_endless_line_is_refused() {
+    for begin in [events(&[]) + "data: ", response("200 OK", "application/json", "", "{")] {
+        let answer = vec![Act::Send(begin.into_bytes()), Act::Flood(vec![b' '; 65_536])];
+        let (answered, _) = answer_of(answer).await;
+        let Err(ModelError::Transient { message, .. }) = answered.outcome else { panic!("{answered:?}") };
+        assert!(message.contains("bytes without an end"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn of_two_hundred_tool_calls_the_first_are_kept() {
+    let call = |number: usize| {
+        serde_json::json!({ "choices": [{ "delta": { "tool_calls": [{
+            "index": number, "id": "same", "function": { "name": "x__y", "arguments": "{}" },
+        }] } }] })
+        .to_string()
+    };
+    let calls: Vec<String> = (0..200).map(call).collect();
+    let all: Vec<&str> = calls.iter().map(String::as_str).chain([OPENAI_STOP]).collect();
+    let (answered, _) = answer_of(vec![Act::Send(events(&all).into_bytes())]).await;
+    let reply = answered.outcome.unwrap();
+    let mut ids: Vec<&str> = reply.tool_calls.iter().map(|call| call.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), TOOL_CALLS_MAX, "and every id is one of a kind");
+    assert!(reply.text.contains("first 32 of 200 tool calls"), "{}", reply.text);
+}
+
+#[tokio::test]
+async fn an_error_page_of_any_size_makes_a_short_message() {
+    let page = response("503 Service Unavailable", "text/html", "", &"<p>busy</p>\n".repeat(1_000_000));
+    let (answered, _) = answer_of(vec![Act::Send(page.into_bytes())]).await;
+    let Err(ModelError::Transient { message, .. }) = answered.outcome else { panic!("no transient error") };
+    assert!(message.len() < 400 && !message.contains('\n'), "{message}");
+}
