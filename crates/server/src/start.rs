@@ -69,6 +69,7 @@ pub async fn start(config: ServeConfig) -> Result<RunningServer, StartError> {
     let refused = |source| StartError::Listen { address: config.listen, source };
     let listener = TcpListener::bind(config.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
+    let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
     let app = Arc::new(App {
         intake: runtime.intake(),
         outbox: runtime.outbox(),
@@ -81,9 +82,9 @@ pub async fn start(config: ServeConfig) -> Result<RunningServer, StartError> {
         address,
         started_at: clock.now(),
         models: OnceLock::new(),
+        stopping: stop_doors.clone(),
     });
     let router = routes::router(Arc::clone(&app), config.more_routes);
-    let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
     let models = chosen_models(config.models, clock).await?;
     drop(app.models.set(Arc::clone(&models)));
     let doors = tokio::spawn(listener::serve(listener, router, stop_doors.clone()));
@@ -107,7 +108,7 @@ impl RunningServer {
             }
         }
         let store = self.store;
-        if tokio::task::spawn_blocking(move || store.join()).await.is_err() {
+        if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::error!("The store could not be waited for");
         }
         drop(self.lock);

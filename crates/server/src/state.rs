@@ -10,6 +10,7 @@ use cortex_types::{Clock, Millis};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use tokio_util::sync::CancellationToken;
 
 /// Shared by all requests of one server.
 pub(crate) type AppState = Arc<App>;
@@ -27,6 +28,8 @@ pub(crate) struct App {
     pub(crate) started_at: Millis,
     /// Set once the models are chosen; until then the server accepts but does not answer.
     pub(crate) models: OnceLock<Arc<Models>>,
+    /// Ends what would otherwise stay open for ever, such as a live stream.
+    pub(crate) stopping: CancellationToken,
 }
 
 impl App {

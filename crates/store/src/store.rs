@@ -23,12 +23,16 @@ pub struct Store {
 }
 
 /// Ends the store: wait for it to know that every accepted write is folded into the database.
-pub struct StoreThread(JoinHandle<()>);
+pub struct StoreThread {
+    writer: Writer,
+    thread: JoinHandle<()>,
+}
 
 impl StoreThread {
-    /// Blocks until the writer is done; call it after the last `Store` is dropped.
-    pub fn join(self) {
-        if self.0.join().is_err() {
+    /// Closes the writer and blocks until it is done; whoever still holds a `Store` gets `Closed`.
+    pub fn close(self) {
+        self.writer.close();
+        if self.thread.join().is_err() {
             tracing::error!("The store's writer ended by a panic");
         }
     }
@@ -45,8 +49,9 @@ impl Store {
         let reopened = config.clone();
         let reopen = Box::new(move || open::connect(&reopened));
         let (writer, thread) = Writer::spawn(connection, reopen, health.clone()).map_err(unusable)?;
+        let closer = StoreThread { writer: writer.clone(), thread };
         let store = Self { writer, readers, health, config: Arc::new(config) };
-        Ok((store, StoreThread(thread)))
+        Ok((store, closer))
     }
 
     pub fn inbox(&self) -> Inbox<'_> {
@@ -79,17 +84,28 @@ impl Store {
         .await
     }
 
-    /// Compares the whole file with itself; slow on a large one, so it runs beside the work.
+    /// Compares the whole file with itself. Slow on a large one, so it has a connection and thread of its own.
     pub async fn check_integrity(&self) -> Result<(), StoreError> {
-        let verdict = self
-            .read(|connection| {
+        let path = self.config.path.clone();
+        let (asker, answer) = tokio::sync::oneshot::channel();
+        let check = move || {
+            let verdict = open::open_for_reading(&path).and_then(|connection| {
                 Ok(connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0))?)
-            })
-            .await?;
-        if verdict == "ok" {
-            return Ok(());
-        }
-        let reason = format!("{}: {verdict}", self.config.path.display());
+            });
+            drop(asker.send(verdict));
+        };
+        std::thread::Builder::new()
+            .name("store-check".to_owned())
+            .spawn(check)
+            .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
+        let verdict = answer.await.map_err(|_| StoreError::Closed)?;
+        let reason = match verdict {
+            Ok(word) if word == "ok" => return Ok(()),
+            Ok(finding) | Err(StoreError::Damaged(finding)) => {
+                format!("{}: {finding}", self.config.path.display())
+            }
+            Err(other) => return Err(other),
+        };
         self.health.set(Health::Degraded(format!("the database is damaged: {reason}")));
         Err(StoreError::Damaged(reason))
     }

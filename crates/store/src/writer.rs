@@ -55,10 +55,16 @@ where
 
 pub(crate) type Reopen = Box<dyn FnMut() -> Result<Connection, StoreError> + Send>;
 
-/// Handle to the writer thread; clones share it. The thread ends when the last handle is gone.
+enum Message {
+    Run(Box<dyn Job>),
+    /// Finish what was sent before, fold the log in and end.
+    Close,
+}
+
+/// Handle to the writer thread; clones share it.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    jobs: Sender<Box<dyn Job>>,
+    messages: Sender<Message>,
 }
 
 impl Writer {
@@ -67,14 +73,14 @@ impl Writer {
         reopen: Reopen,
         health: HealthFlag,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
-        let (jobs, waiting) = crossbeam_channel::bounded(BATCH_MAX * 8);
+        let (messages, waiting) = crossbeam_channel::bounded(BATCH_MAX * 8);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || {
                 Loop { connection: Some(connection), reopen, health, last_reopen: None }.run(&waiting)
             })
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
-        Ok((Self { jobs }, thread))
+        Ok((Self { messages }, thread))
     }
 
     /// Runs `work` in the next group commit and returns its value once that commit is on disk.
@@ -84,11 +90,19 @@ impl Writer {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (asker, answer) = oneshot::channel();
-        self.jobs.try_send(Box::new(Request { work, asker })).map_err(|refused| match refused {
-            TrySendError::Full(_) => StoreError::Unavailable("too many writes are waiting".to_owned()),
-            TrySendError::Disconnected(_) => StoreError::Closed,
+        self.messages.try_send(Message::Run(Box::new(Request { work, asker }))).map_err(|refused| {
+            match refused {
+                TrySendError::Full(_) => StoreError::Unavailable("too many writes are waiting".to_owned()),
+                TrySendError::Disconnected(_) => StoreError::Closed,
+            }
         })?;
         answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Ends the writer after everything sent before; later writes are `Closed`.
+    pub(crate) fn close(&self) {
+        // A writer that is gone already needs no telling.
+        drop(self.messages.send(Message::Close));
     }
 }
 
@@ -100,11 +114,20 @@ struct Loop {
 }
 
 impl Loop {
-    fn run(mut self, waiting: &Receiver<Box<dyn Job>>) {
-        while let Ok(first) = waiting.recv() {
-            let mut batch = vec![first];
-            batch.extend(waiting.try_iter().take(BATCH_MAX - 1));
-            self.commit_together(batch);
+    fn run(mut self, waiting: &Receiver<Message>) {
+        let mut closing = false;
+        while !closing {
+            let Ok(first) = waiting.recv() else { break };
+            let mut batch = Vec::new();
+            for message in std::iter::once(first).chain(waiting.try_iter().take(BATCH_MAX - 1)) {
+                match message {
+                    Message::Run(job) => batch.push(job),
+                    Message::Close => closing = true,
+                }
+            }
+            if !batch.is_empty() {
+                self.commit_together(batch);
+            }
         }
         if let Some(connection) = self.connection.take() {
             // A clean stop leaves no log behind to replay; failing to do so loses nothing.

@@ -39,6 +39,8 @@ pub(crate) async fn live(
 ) -> Result<Sse<impl Stream<Item = Result<SseEvent, serde_json::Error>> + use<>>, Refusal> {
     let watched = watch(&app.store, &app.bus, event_id(&id)?).await?;
     let watched = watched.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
+    let stopping = app.stopping.clone();
+    let watched = watched.take_until(async move { stopping.cancelled().await });
     let events = watched.map(|event| Ok(SseEvent::default().event(event.name()).data(event.data()?)));
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
