@@ -28,19 +28,21 @@ const EXITS: &str = "\
 Exit codes: 0 done, 1 failed, 2 already running or nothing runs, 64 wrong usage, 78 wrong configuration.
 Data goes to stdout, everything else to stderr.";
 
+const EVERYWHERE: &str = "Options of every command";
+
 #[derive(Debug, Args)]
 struct Global {
     /// The home folder [default: $CORTEX_HOME, else ~/.cortex]
-    #[arg(long, global = true, value_name = "FOLDER")]
+    #[arg(long, global = true, value_name = "FOLDER", help_heading = EVERYWHERE)]
     home: Option<PathBuf>,
     /// The server's address; wins over CORTEX_HOST and server.json
-    #[arg(long, global = true, value_name = "ADDRESS")]
+    #[arg(long, global = true, value_name = "ADDRESS", help_heading = EVERYWHERE)]
     host: Option<String>,
     /// The server's port; wins over CORTEX_PORT and server.json
-    #[arg(long, global = true, value_name = "PORT")]
+    #[arg(long, global = true, value_name = "PORT", help_heading = EVERYWHERE)]
     port: Option<String>,
     /// Print data as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     json: bool,
 }
 
@@ -76,11 +78,8 @@ fn tell(failure: &Failure, terminal: &Terminal) -> Exit {
 }
 
 fn refuse(error: &clap::Error) -> Exit {
-    let exit = match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Ok,
-        _ => Exit::Usage,
-    };
+    let was_asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     // Nobody is left to tell when the stream is gone.
     error.print().unwrap_or_default();
-    exit
+    if was_asked { Exit::Ok } else { Exit::Usage }
 }

@@ -1,10 +1,18 @@
 //! Makes of the settings what the server is built from.
 
-use crate::config::{Effective, Settings, Source};
+use crate::config::{ConfigError, Effective, Settings, Source, host_address};
+use crate::credentials::Credentials;
 use crate::environment::Environment;
 use crate::exit::Failure;
-use cortex_models::{FoundKey, FoundKeys, ModelsConfig, PriceTable, SynapseSetting, Timeouts, http_client};
+use crate::home::Home;
+use cortex_models::{
+    FoundKey, FoundKeys, ModelsConfig, ModelsError, PriceTable, SynapseSetting, Timeouts, http_client,
+};
+use cortex_runtime::RuntimeConfig;
+use cortex_server::{OwnerKey, ServeConfig};
+use cortex_store::Durability;
 use secrecy::{ExposeSecret, SecretString};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// The typed settings. The table has checked them, so a failure here is a defect of ours.
@@ -13,8 +21,54 @@ pub(crate) fn settings(effective: &Effective) -> Result<Settings, Failure> {
         .map_err(|error| Failure::Coded { code: "internal_error", message: format!("settings: {error}") })
 }
 
+/// The whole server, but not yet started.
+pub(crate) fn server(
+    settings: &Settings,
+    effective: &Effective,
+    credentials: &Credentials,
+    home: &Home,
+    environment: &Environment,
+) -> Result<ServeConfig, Failure> {
+    let ip = host_address(&settings.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let ingest_key = settings.ingest_api_key.as_ref().or(credentials.ingest_api_key());
+    let keys = [("ingest", ingest_key), ("owner", credentials.token())];
+    Ok(ServeConfig {
+        listen: SocketAddr::new(ip, settings.port),
+        home: home.path().to_owned(),
+        database: home.database(),
+        durability: Durability::Full,
+        owner_keys: keys
+            .into_iter()
+            .filter_map(|(name, key)| key.map(|key| OwnerKey::new(name, key.expose_secret())))
+            .collect(),
+        allowed_hosts: settings.allowed_hosts.clone(),
+        allowed_origins: settings.allowed_origins.clone(),
+        runtime: flow(settings, home),
+        models: models(settings, effective, environment)?,
+        more_routes: Default::default(),
+    })
+}
+
+fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
+    let limit = |tokens: u64| (tokens > 0).then_some(tokens);
+    RuntimeConfig {
+        max_parallel_topics: settings.max_parallel_topics,
+        inbox_max_attempts: settings.inbox_max_attempts,
+        inbox_max_restarts: settings.inbox_max_restarts,
+        max_tool_rounds: settings.max_tool_rounds,
+        active_window_size: settings.active_window_size,
+        max_tokens_per_event: limit(settings.max_tokens_per_event),
+        max_tokens_per_day: limit(settings.max_tokens_per_day),
+        outbox_poll_default_batch: settings.outbox_poll_default_batch,
+        outbox_lease: Duration::from_secs(u64::from(settings.outbox_lease_seconds)),
+        outbox_max_attempts: settings.outbox_max_attempts,
+        workspace: home.workspace(),
+        drain: Duration::from_secs(settings.drain_seconds),
+    }
+}
+
 /// Which models may answer (D25).
-pub(crate) fn models(
+fn models(
     settings: &Settings,
     effective: &Effective,
     environment: &Environment,
@@ -24,7 +78,7 @@ pub(crate) fn models(
         total: Duration::from_millis(settings.model_timeout_ms),
         ..Timeouts::default()
     };
-    let client = http_client(&timeouts).map_err(model_failure)?;
+    let client = http_client(&timeouts).map_err(|error| models_failure(&error, effective))?;
     Ok(ModelsConfig {
         providers: settings.providers.clone(),
         synapse_url: match (settings.synapse_url.as_str(), effective.source("synapseUrl")) {
@@ -40,7 +94,7 @@ pub(crate) fn models(
         },
         ollama_probe_url: Some(settings.ollama_url.clone()).filter(|url| url != "off"),
         scripted: settings.scripted_model.clone(),
-        prices: prices(settings)?,
+        prices: prices(settings, effective)?,
         timeouts,
         client,
     })
@@ -63,15 +117,18 @@ fn found_key(environment: &Environment, name: &str) -> Option<FoundKey> {
     (!api_key.expose_secret().is_empty()).then_some(FoundKey { api_key, base_url })
 }
 
-fn prices(settings: &Settings) -> Result<PriceTable, Failure> {
+fn prices(settings: &Settings, effective: &Effective) -> Result<PriceTable, Failure> {
     let Some(path) = &settings.price_file else { return Ok(PriceTable::built_in()) };
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::Coded {
-        code: "price_file",
-        message: format!("{}: {error}; fix the file, or remove priceFile", path.display()),
-    })?;
-    PriceTable::built_in().with_file(&text).map_err(model_failure)
+    let wrong = |problem: String| {
+        let problem = format!("priceFile {}: {problem}", path.display());
+        ConfigError::setting(effective.origin("priceFile"), problem, "fix the file, or remove priceFile")
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    Ok(PriceTable::built_in().with_file(&text).map_err(|error| wrong(error.to_string()))?)
 }
 
-fn model_failure(error: cortex_models::ModelsError) -> Failure {
-    Failure::Coded { code: "models", message: error.to_string() }
+/// Models that cannot be put together are a matter of the settings.
+pub(crate) fn models_failure(error: &ModelsError, effective: &Effective) -> Failure {
+    let help = "change the setting that is named; `cortex config --server --list` shows where it comes from";
+    ConfigError::setting(effective.origin("providers"), error.to_string(), help).into()
 }

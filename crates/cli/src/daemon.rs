@@ -28,6 +28,11 @@ impl Listening {
         write_private(&path(home), &bytes.map_err(|error| HomeError::from_io(&path(home), error))?)
     }
 
+    /// The server is gone; what is left behind by a crash is told apart by its pid.
+    pub(crate) fn forget(home: &Home) {
+        std::fs::remove_file(path(home)).unwrap_or_default();
+    }
+
     pub(crate) fn url(&self) -> String {
         url_of(self.address)
     }

@@ -75,6 +75,10 @@ impl Home {
         self.path.join("logs").join("cortex.log")
     }
 
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join("cortex.db")
+    }
+
     pub(crate) fn workspace(&self) -> PathBuf {
         self.path.join("workspace")
     }

@@ -146,7 +146,7 @@ mod tests {
         check("hunter2hunter2-and-more", "***");
         check("a short word stays", "a short word stays");
         check("Authorization: Bearer abc.def", "Authorization: Bearer ***");
-        check("key=sk-ant-REDACTED, next", "key=***, next");
+        check("key=sk-proj-0123456789abcdef, next", "key=***, next");
         check("?key=AIzaSyA0123456789abcdef&x=1", "?key=***&x=1");
         check("risk-averse task", "risk-averse task");
         check("evt_01J00000000000000000000000 done", "evt_01J00000000000000000000000 done");

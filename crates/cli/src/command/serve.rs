@@ -1,12 +1,18 @@
 //! `cortex serve`.
 
-use crate::config::check_exposure;
+use crate::assemble;
+use crate::config::{Effective, check_exposure};
 use crate::context::Context;
 use crate::credentials::Credentials;
+use crate::daemon::{Listening, url_of};
 use crate::exit::{Exit, Failure};
+use crate::home::{Home, HomeError};
 use crate::logging::{self, LogSink};
 use crate::redact::Redactor;
-use crate::{assemble, home};
+use crate::terminal::talk;
+use cortex_server::{RunningServer, ServeConfig, StartError};
+use cortex_store::LockError;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Run the server in the foreground
 ///
@@ -25,17 +31,103 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     check_exposure(&effective)?;
     let settings = assemble::settings(&effective)?;
     let credentials = Credentials::read_or_create(&home, settings.ingest_api_key.is_some())?;
-    let own = [credentials.token(), credentials.ingest_api_key()].into_iter().flatten().cloned();
-    let redactor = Redactor::new(assemble::secrets(&settings, &context.environment).into_iter().chain(own));
-    let sink = if args.detached { LogSink::File(home.log_file()) } else { LogSink::Stderr };
     if args.detached {
         leave_terminal()?;
     }
+    let own = [credentials.token(), credentials.ingest_api_key()].into_iter().flatten().cloned();
+    let redactor = Redactor::new(assemble::secrets(&settings, &context.environment).into_iter().chain(own));
+    let sink = if args.detached { LogSink::File(home.log_file()) } else { LogSink::Stderr };
     logging::start(&settings.log_level, sink, redactor)
-        .map_err(|error| home::HomeError::from_io(&home.log_file(), error))?;
-    let models = assemble::models(&settings, &effective, &context.environment)?;
-    drop(models);
-    Err(Failure::Coded { code: "no_server", message: "not built in yet".to_owned() })
+        .map_err(|error| HomeError::from_io(&home.log_file(), error))?;
+    let config = assemble::server(&settings, &effective, &credentials, &home, &context.environment)?;
+    context.server_runtime()?.block_on(serve(config, &effective, credentials, &home, context))
+}
+
+async fn serve(
+    config: ServeConfig,
+    effective: &Effective,
+    mut credentials: Credentials,
+    home: &Home,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    // Before anything is started: a signal that comes early must not end the process in the middle.
+    let mut signals = Signals::listen()?;
+    let running = cortex_server::start(config).await.map_err(|error| told(error, effective))?;
+    if let Err(failure) = announce(&running, &mut credentials, home, context) {
+        running.stop().await;
+        return Err(failure);
+    }
+    signals.next().await;
+    tracing::info!("The server stops");
+    Listening::forget(home);
+    tokio::select! {
+        () = running.stop() => Ok(Exit::Ok),
+        () = signals.next() => {
+            talk("cortex: stopped at once; what was running goes on at the next start");
+            Ok(Exit::Error)
+        }
+    }
+}
+
+/// Tells clients and people where the server listens.
+fn announce(
+    running: &RunningServer,
+    credentials: &mut Credentials,
+    home: &Home,
+    context: &Context,
+) -> Result<(), Failure> {
+    let url = url_of(running.address());
+    credentials.remember_url(&url)?;
+    Listening::write(home, running.address())?;
+    tracing::info!(%url, "The server listens");
+    let flag =
+        context.home_flag.as_ref().map(|home| format!(" --home {}", home.display())).unwrap_or_default();
+    talk(&format!("Cortex listens on {url}"));
+    talk(&format!("Say the first sentence in another terminal: cortex{flag} send \"hello\""));
+    Ok(())
+}
+
+fn told(error: StartError, effective: &Effective) -> Failure {
+    match error {
+        StartError::Lock(LockError::AlreadyRunning { pid }) => Failure::AlreadyRunning { pid },
+        StartError::Lock(LockError::Unusable { path, source }) => HomeError::from_io(&path, source).into(),
+        StartError::Open(error) => Failure::Coded { code: "store_unusable", message: error.to_string() },
+        StartError::Store(error) => {
+            Failure::Coded { code: "storage_unavailable", message: error.to_string() }
+        }
+        error @ StartError::Listen { .. } => {
+            Failure::Coded { code: "cannot_listen", message: error.to_string() }
+        }
+        StartError::Models(error) => assemble::models_failure(&error, effective),
+    }
+}
+
+/// The signals that end a server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Failure::Coded { code: "no_signals", message: error.to_string() })
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
 }
 
 /// A session of its own: closing the terminal does not end the server.

@@ -28,14 +28,13 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
 
 /// Finds what would keep a server from starting, while there is a terminal to tell it to.
 pub(super) fn check(context: &Context) -> Result<(), Failure> {
-    let effective = context.config()?;
-    check_exposure(&effective)?;
+    context.home()?.prepare()?;
+    check_exposure(&context.config()?)?;
     Ok(())
 }
 
 pub(super) fn start(context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    home.prepare()?;
     if let Some(pid) = daemon::holder(&home) {
         return Err(Failure::AlreadyRunning { pid });
     }

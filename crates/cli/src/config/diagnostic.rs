@@ -28,14 +28,13 @@ impl fmt::Display for Origin {
 pub(crate) struct ConfigError {
     message: String,
     help: String,
-    excerpt: Option<Excerpt>,
+    excerpt: Option<Box<Excerpt>>,
 }
 
 #[derive(Debug)]
 struct Excerpt {
     text: NamedSource<String>,
     range: Range<usize>,
-    label: String,
 }
 
 impl ConfigError {
@@ -51,11 +50,7 @@ impl ConfigError {
         Self {
             message: format!("{name}:{line}: {problem}"),
             help: help.to_owned(),
-            excerpt: Some(Excerpt {
-                text: NamedSource::new(name, text.to_owned()),
-                range,
-                label: "here".to_owned(),
-            }),
+            excerpt: Some(Box::new(Excerpt { text: NamedSource::new(name, text.to_owned()), range })),
         }
     }
 
@@ -86,7 +81,7 @@ impl Diagnostic for ConfigError {
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let excerpt = self.excerpt.as_ref()?;
-        let label = LabeledSpan::new_with_span(Some(excerpt.label.clone()), excerpt.range.clone());
+        let label = LabeledSpan::new_with_span(Some("here".to_owned()), excerpt.range.clone());
         Some(Box::new(std::iter::once(label)))
     }
 }

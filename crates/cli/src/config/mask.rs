@@ -60,11 +60,10 @@ pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
 
 fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
     for property in &object.properties {
-        let range = property.value.range();
-        if is_secret_name(property.name.as_str()) && !matches!(property.value, ast::Value::Object(_)) {
-            ranges.push(range.start..range.end);
-        } else {
-            collect_below(&property.value, ranges);
+        match &property.value {
+            ast::Value::Object(object) => collect_secrets(object, ranges),
+            value if is_secret_name(property.name.as_str()) => ranges.push(inside(value)),
+            value => collect_below(value, ranges),
         }
     }
 }
@@ -83,6 +82,12 @@ fn collect_below(value: &ast::Value<'_>, ranges: &mut Vec<Range<usize>>) {
     }
 }
 
+/// A value without the quotes around it.
+fn inside(value: &ast::Value<'_>) -> Range<usize> {
+    let quote = usize::from(value.as_string_lit().is_some());
+    value.range().start + quote..value.range().end - quote
+}
+
 /// A text that does not parse, with every string that is not a name starred out.
 pub(crate) fn masked_broken_text(text: &str) -> String {
     let mut ranges = Vec::new();
@@ -92,7 +97,7 @@ pub(crate) fn masked_broken_text(text: &str) -> String {
             let close = closing_quote(line, open + 1);
             let is_name = close < line.len() && line[close + 1..].trim_start().starts_with(':');
             if !is_name {
-                ranges.push(start + open..start + close);
+                ranges.push(start + open + 1..start + close);
             }
             from = (close + 1).min(line.len());
         }
@@ -124,7 +129,7 @@ fn closing_quote(line: &str, from: usize) -> usize {
 
 fn star_out(text: &str, ranges: &[Range<usize>]) -> String {
     let stars = |at: usize, letter: char| {
-        let hidden = letter != '"' && letter != '\n' && ranges.iter().any(|range| range.contains(&at));
+        let hidden = letter != '\n' && ranges.iter().any(|range| range.contains(&at));
         // As many stars as bytes: places in the text must stay where they are.
         if hidden { "*".repeat(letter.len_utf8()) } else { letter.to_string() }
     };

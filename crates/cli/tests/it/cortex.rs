@@ -1,0 +1,81 @@
+//! Runs the real binary in a home of its own, with an environment of its own.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// A home and the variables that every run in it gets; nothing of the test's own environment leaks in.
+pub(crate) struct Cortex {
+    folder: TempDir,
+    variables: Vec<(String, String)>,
+}
+
+/// What a run said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Cortex {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A home whose server.json has this text.
+    pub(crate) fn with_file(self, text: &str) -> Self {
+        std::fs::create_dir_all(self.home()).unwrap();
+        std::fs::write(self.home().join("server.json"), text).unwrap();
+        self
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.home().join(name)
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cortex"));
+        command.env_clear().env("CORTEX_HOME", self.home()).envs(self.variables.iter().map(|(n, v)| (n, v)));
+        command.current_dir(self.folder.path()).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.ran(&self.command(arguments).output().unwrap())
+    }
+
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut command = self.command(arguments);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        self.ran(&child.wait_with_output().unwrap())
+    }
+
+    pub(crate) fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap()
+    }
+
+    fn ran(&self, output: &std::process::Output) -> Ran {
+        let text =
+            |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().replace(&self.shown_home(), "[HOME]");
+        Ran { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    fn shown_home(&self) -> String {
+        Path::display(&self.home()).to_string()
+    }
+}

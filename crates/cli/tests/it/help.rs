@@ -1,0 +1,107 @@
+//! What the program says about itself.
+
+use crate::cortex::Cortex;
+use expect_test::expect;
+
+#[test]
+fn the_help_names_every_command() {
+    let ran = Cortex::new().run(&["-h"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    expect![[r#"
+        Cortex: a self-hosted brain for assistants and agents
+
+        Usage: cortex [OPTIONS] <COMMAND>
+
+        Commands:
+          serve        Run the server in the foreground
+          start        Start the server in the background and wait until it answers
+          stop         Stop the server: running turns are finished or put back, nothing is lost
+          restart      Stop the server if it runs, and start it
+          status       Show what runs: exit 0 running and well, 1 running with issues, 2 nothing runs
+          health       Ask the server whether it is well: exit 0 healthy, 1 degraded, 2 not running
+          logs         Show the log of a server that was started with `cortex start`
+          send         Say something and print the reply
+          chat         Talk with the assistant, line by line; /quit, Ctrl-D or Ctrl-C ends it
+          inbox        Look at the accepted events
+          outbox       Look at the messages on their way out
+          trace        Show the whole way of an event: received, claimed, each step, sent, acknowledged,
+                       with times
+          usage        Show what the models were asked and what it cost
+          config       Show the server's settings
+          key          Show a key of this home
+          completions  Print the completions of a shell
+          man          Print the manual page
+          version      Print the version
+          help         Print this message or the help of the given subcommand(s)
+
+        Options:
+          -h, --help     Print help (see more with '--help')
+          -V, --version  Print version
+
+        Options of every command:
+              --home <FOLDER>   The home folder [default: $CORTEX_HOME, else ~/.cortex]
+              --host <ADDRESS>  The server's address; wins over CORTEX_HOST and server.json
+              --port <PORT>     The server's port; wins over CORTEX_PORT and server.json
+              --json            Print data as JSON
+
+        Exit codes: 0 done, 1 failed, 2 already running or nothing runs, 64 wrong usage, 78 wrong
+        configuration.
+        Data goes to stdout, everything else to stderr.
+    "#]]
+    .assert_eq(&ran.stdout);
+}
+
+#[test]
+fn the_help_of_a_command_names_its_flags() {
+    let ran = Cortex::new().run(&["send", "-h"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    expect![[r#"
+        Say something and print the reply
+
+        Usage: cortex send [OPTIONS] <TEXT>
+
+        Arguments:
+          <TEXT>  What to say; - reads it from stdin
+
+        Options:
+              --topic <TOPIC>  The conversation it belongs to [default: main]
+              --wait <TIME>    How long to wait for the reply; 0 does not wait [default: 30s]
+          -h, --help           Print help
+
+        Options of every command:
+              --home <FOLDER>   The home folder [default: $CORTEX_HOME, else ~/.cortex]
+              --host <ADDRESS>  The server's address; wins over CORTEX_HOST and server.json
+              --port <PORT>     The server's port; wins over CORTEX_PORT and server.json
+              --json            Print data as JSON
+    "#]]
+    .assert_eq(&ran.stdout);
+}
+
+#[test]
+fn the_version_is_printed_in_both_ways() {
+    let cortex = Cortex::new();
+    let line = format!("cortex {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(cortex.run(&["version"]).stdout, line);
+    assert_eq!(cortex.run(&["--version"]).stdout, line);
+    assert_eq!(cortex.json(&["version", "--json"])["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn completions_and_manual_pages_are_printed() {
+    let cortex = Cortex::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = cortex.run(&["completions", shell]);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{shell}");
+        assert!(ran.stdout.contains("completions"), "{shell}: {}", ran.stdout);
+    }
+    assert!(cortex.run(&["man"]).stdout.contains(".TH cortex 1"));
+    assert!(cortex.run(&["man", "send"]).stdout.contains("\\-\\-wait"));
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut child =
+        Cortex::new().command(&["completions", "bash"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

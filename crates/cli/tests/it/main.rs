@@ -1,0 +1,11 @@
+//! The `cortex` binary as people and programs meet it.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod config_errors;
+mod config_listing;
+mod config_precedence;
+mod cortex;
+mod exit_codes;
+mod help;
+mod home;
