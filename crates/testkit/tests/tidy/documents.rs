@@ -103,6 +103,36 @@ fn cited_decisions_are_written_down(tree: &[File]) -> Vec<String> {
     offences
 }
 
+/// Paths such as `store/outbox.rs` in the indented lines of ARCHITECTURE.md.
+fn the_walk_names_real_files(tree: &[File]) -> Vec<String> {
+    let walk = text_of(tree, "ARCHITECTURE.md").lines().filter(|line| line.starts_with("    "));
+    let named =
+        walk.flat_map(str::split_whitespace).filter(|word| word.ends_with(".rs") && word.contains('/'));
+    let mut offences = Vec::new();
+    for name in named {
+        let path = name
+            .split_once('/')
+            .map(|(krate, rest)| format!("crates/{krate}/src/{rest}"))
+            .unwrap_or_default();
+        if !tree.iter().any(|file| file.path == path) {
+            offences.push(format!("ARCHITECTURE.md: {name} does not exist"));
+        }
+    }
+    offences
+}
+
+#[test]
+fn the_walk_of_an_event_names_files_that_exist() {
+    const WALK: (&str, &str) =
+        ("ARCHITECTURE.md", "    inbox      runtime/intake.rs → store/inbox.rs   durable\n");
+    const INTAKE: (&str, &str) = ("crates/runtime/src/intake.rs", "");
+    enforce(
+        the_walk_names_real_files,
+        &[&[WALK, INTAKE]],
+        &[&[WALK, INTAKE, ("crates/store/src/inbox.rs", "")]],
+    );
+}
+
 #[test]
 fn the_glossary_defines_exactly_the_words_in_use() {
     let all: String = WORDS.iter().map(|word| format!("**{word}** is a thing with a meaning.\n\n")).collect();
