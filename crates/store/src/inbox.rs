@@ -200,7 +200,7 @@ fn fail_damaged(connection: &Connection, seq: i64, reason: &str, now: Millis) ->
             .to_owned(),
         payload_json: None,
     };
-    outbox::queue(connection, &notice, topic, Some(seq), now)?;
+    outbox::queue(connection, &notice, Some(seq), now)?;
     topic::release(connection, topic)
 }
 
@@ -231,7 +231,7 @@ fn recover(
             .query_row([seq], |row| row.get(0))?;
         if restarts >= restarts_max {
             let reason = format!("given up after {restarts} restarts in the middle of its turn");
-            fail_at_recovery(connection, seq, topic, &reason, now, notice)?;
+            fail_at_recovery(connection, seq, &reason, now, notice)?;
             recovered.failed += 1;
         } else {
             requeue_at_recovery(connection, seq, now)?;
@@ -257,7 +257,6 @@ fn requeue_at_recovery(connection: &Connection, seq: i64, now: Millis) -> Result
 fn fail_at_recovery(
     connection: &Connection,
     seq: i64,
-    topic: i64,
     reason: &str,
     now: Millis,
     notice: &dyn Fn(&Event) -> NewReply,
@@ -273,7 +272,7 @@ fn fail_at_recovery(
              WHERE seq = ?1",
         )?
         .execute(params![seq, reason, now.0])?;
-    outbox::queue(connection, &notice(&event), topic, Some(seq), now)
+    outbox::queue(connection, &notice(&event), Some(seq), now)
 }
 
 fn retry_failed(

@@ -2,7 +2,7 @@
 
 use crate::listing::{Page, PageRequest};
 
-use crate::{Store, StoreError, checksum};
+use crate::{Store, StoreError, checksum, topic};
 use cortex_types::{Delivery, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
@@ -164,14 +164,14 @@ fn mint(now: Millis) -> Ulid {
     Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), rand::random())
 }
 
-/// Puts a reply into the outbox, due at once.
+/// Puts a reply into the outbox, due at once. It waits in the topic it goes to, which another channel's may be.
 pub(crate) fn queue(
     connection: &Connection,
     reply: &NewReply,
-    topic: i64,
     event_seq: Option<i64>,
     now: Millis,
 ) -> Result<(), StoreError> {
+    let topic = topic::find_or_add(connection, &reply.topic.source, &reply.topic.topic_key)?.id;
     connection
         .prepare_cached(
             "INSERT INTO outbox_messages(id, source, topic_key, text, payload_json, next_attempt_at, created_at,

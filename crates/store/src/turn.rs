@@ -97,7 +97,7 @@ fn finish(
         TurnEnd::Answered(finished) => answer(connection, event, topic, &finished, now)?,
         TurnEnd::Failed { reason, replies } => {
             for reply in &replies {
-                outbox::queue(connection, reply, topic, Some(event.seq), now)?;
+                outbox::queue(connection, reply, Some(event.seq), now)?;
             }
             settle(connection, event.seq, "failed", Some(&shorten(&reason)), now)?;
         }
@@ -141,7 +141,7 @@ fn answer(
     remember(connection, key, topic, event.seq, "assistant", &finished.content, now)?;
     fail_point!("turn.finish.after_history");
     for reply in &finished.replies {
-        outbox::queue(connection, reply, topic, Some(event.seq), now)?;
+        outbox::queue(connection, reply, Some(event.seq), now)?;
     }
     fail_point!("turn.finish.after_outbox");
     settle(connection, event.seq, "done", None, now)

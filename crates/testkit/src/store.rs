@@ -64,7 +64,7 @@ impl TempStore {
     fn close(&mut self) {
         if let Some((store, thread)) = self.open.take() {
             drop(store);
-            thread.join();
+            thread.close();
         }
     }
 }
