@@ -130,6 +130,9 @@ fn told(path: &Path, error: StoreError) -> OpenError {
 
 /// The database holds private messages: it and its log are readable by their owner alone.
 fn create_private(path: &Path) -> Result<(), OpenError> {
+    let unusable =
+        |error: std::io::Error| OpenError::Unusable { path: path.to_owned(), reason: error.to_string() };
+    let is_new = !path.exists();
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -137,6 +140,10 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
         .truncate(false)
         .mode(0o600)
         .open(path)
-        .map(drop)
-        .map_err(|error| OpenError::Unusable { path: path.to_owned(), reason: error.to_string() })
+        .map_err(unusable)?;
+    if is_new && let Some(folder) = path.parent() {
+        // A synced file whose name is not yet in its folder would be gone after a power loss.
+        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(unusable)?;
+    }
+    Ok(())
 }
