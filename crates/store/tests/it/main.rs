@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod claim;
+mod full_disk;
+mod group_commit;
 mod inbox;
 mod outbox;
+mod plan;
 mod poll_order;
 mod recovery;
 mod turn;

@@ -1,7 +1,7 @@
 //! A message on its way out: claimed in order, leased to one, acked, nacked, given up or tried again.
 
 use cortex_store::{
-    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, OutboxRow, PageRequest, PollRequest, RequeueOutcome,
+    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, OutboxMessage, OutboxPoll, PageRequest, RequeueOutcome,
 };
 use cortex_testkit::{TempStore, answered, new_event, new_reply, topic};
 use cortex_types::{Delivery, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef};
@@ -27,11 +27,11 @@ pub(crate) async fn send_all(
     ids
 }
 
-pub(crate) fn poll_of(source: &str) -> PollRequest {
-    PollRequest { source: source.to_owned(), max: 10, lease: LEASE, ordered: false, attempts_max: 3 }
+pub(crate) fn poll_of(source: &str) -> OutboxPoll {
+    OutboxPoll { source: source.to_owned(), max: 10, lease: LEASE, ordered: false, attempts_max: 3 }
 }
 
-pub(crate) async fn poll(store: &TempStore, request: &PollRequest, now: i64) -> Vec<Delivery> {
+pub(crate) async fn poll(store: &TempStore, request: &OutboxPoll, now: i64) -> Vec<Delivery> {
     store.outbox().claim_due(request.clone(), Millis(now)).await.unwrap()
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn texts(deliveries: &[Delivery]) -> Vec<&str> {
     deliveries.iter().map(|delivery| delivery.text.as_str()).collect()
 }
 
-async fn row(store: &TempStore, id: &OutboxId) -> OutboxRow {
+async fn row(store: &TempStore, id: &OutboxId) -> OutboxMessage {
     store.outbox().find(id.clone()).await.unwrap().unwrap()
 }
 
@@ -70,11 +70,11 @@ async fn due_messages_go_by_next_attempt_then_creation_then_insertion() {
     send(&store, &topic("telegram", "c"), &["same time as early"], Millis(100)).await;
     send(&store, &topic("slack", "a"), &["another source"], Millis(1)).await;
     // Nacked until 300, made at 100: before those made at 300.
-    let first = poll(&store, &PollRequest { max: 1, ..poll_of("telegram") }, 250).await.remove(0);
+    let first = poll(&store, &OutboxPoll { max: 1, ..poll_of("telegram") }, 250).await.remove(0);
     assert_eq!(first.text, "early 1");
     nack(&store, nack_of(&first), 50, 250).await.unwrap();
 
-    let two = poll(&store, &PollRequest { max: 2, ..poll_of("telegram") }, 400).await;
+    let two = poll(&store, &OutboxPoll { max: 2, ..poll_of("telegram") }, 400).await;
     assert_eq!(texts(&two), ["early 2", "same time as early"]);
     assert_eq!(texts(&poll(&store, &poll_of("telegram"), 400).await), ["early 1", "late 1", "late 2"]);
     assert_eq!(texts(&poll(&store, &poll_of("telegram"), 400).await), [""; 0]);
@@ -127,7 +127,7 @@ async fn after_its_last_claim_a_message_is_dead_and_takes_no_place_in_the_answer
         assert_eq!(texts(&deliveries), ["never acked"], "claim {claim}");
     }
     send(&store, &chat, &["fresh"], Millis(40_000)).await;
-    let next = poll(&store, &PollRequest { max: 1, ..poll_of("telegram") }, 40_000).await;
+    let next = poll(&store, &OutboxPoll { max: 1, ..poll_of("telegram") }, 40_000).await;
     assert_eq!(texts(&next), ["fresh"]);
     let dead = row(&store, &ids[0]).await;
     assert_eq!((dead.status, dead.attempts, dead.lease_expires_at), (OutboxStatus::Dead, 4, None));

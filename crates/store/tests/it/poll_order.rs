@@ -1,14 +1,14 @@
 //! Polls that ask for order (D5), and polls that come at once (I8).
 
 use crate::outbox::{nack, nack_of, poll, poll_of, send, send_all, texts};
-use cortex_store::{Nack, PollRequest};
+use cortex_store::{Nack, OutboxPoll};
 use cortex_testkit::{TempStore, new_reply, topic};
 use cortex_types::{Delivery, Millis};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-fn ordered() -> PollRequest {
-    PollRequest { ordered: true, ..poll_of("telegram") }
+fn ordered() -> OutboxPoll {
+    OutboxPoll { ordered: true, ..poll_of("telegram") }
 }
 
 async fn ack(store: &TempStore, delivery: &Delivery, now: i64) {
@@ -20,7 +20,7 @@ async fn ack(store: &TempStore, delivery: &Delivery, now: i64) {
 async fn messages_of_one_topic_may_follow_each_other_in_one_ordered_answer() {
     let store = TempStore::create();
     send(&store, &topic("telegram", "chat"), &["1", "2", "3"], Millis(0)).await;
-    let two = poll(&store, &PollRequest { max: 2, ..ordered() }, 0).await;
+    let two = poll(&store, &OutboxPoll { max: 2, ..ordered() }, 0).await;
     assert_eq!(texts(&two), ["1", "2"]);
     assert_eq!(texts(&poll(&store, &ordered(), 1).await), [""; 0], "1 and 2 are not delivered yet");
     ack(&store, &two[1], 2).await;
@@ -34,7 +34,7 @@ async fn an_ordered_poll_never_overtakes_a_message_that_backs_off() {
     let store = TempStore::create();
     send(&store, &topic("telegram", "chat"), &["1", "2"], Millis(0)).await;
     send(&store, &topic("telegram", "other"), &["free"], Millis(0)).await;
-    let first = poll(&store, &PollRequest { max: 1, ..ordered() }, 0).await.remove(0);
+    let first = poll(&store, &OutboxPoll { max: 1, ..ordered() }, 0).await.remove(0);
     nack(&store, nack_of(&first), 1_000, 0).await.unwrap();
 
     assert_eq!(texts(&poll(&store, &ordered(), 500).await), ["free"]);
@@ -49,7 +49,7 @@ async fn an_ordered_poll_never_overtakes_a_message_that_backs_off() {
 async fn a_plain_poll_goes_by_time_alone() {
     let store = TempStore::create();
     send(&store, &topic("telegram", "chat"), &["1", "2"], Millis(0)).await;
-    let first = poll(&store, &PollRequest { max: 1, ..poll_of("telegram") }, 0).await.remove(0);
+    let first = poll(&store, &OutboxPoll { max: 1, ..poll_of("telegram") }, 0).await.remove(0);
     nack(&store, nack_of(&first), 1_000, 0).await.unwrap();
     assert_eq!(texts(&poll(&store, &poll_of("telegram"), 500).await), ["2"]);
 }
@@ -58,7 +58,7 @@ async fn a_plain_poll_goes_by_time_alone() {
 async fn an_expired_lease_goes_out_again_before_what_follows_it() {
     let store = TempStore::create();
     send(&store, &topic("telegram", "chat"), &["1", "2"], Millis(0)).await;
-    let first = poll(&store, &PollRequest { max: 1, ..ordered() }, 0).await.remove(0);
+    let first = poll(&store, &OutboxPoll { max: 1, ..ordered() }, 0).await.remove(0);
     assert_eq!(texts(&poll(&store, &ordered(), 9_999).await), [""; 0]);
     let again = poll(&store, &ordered(), 10_000).await;
     assert_eq!(texts(&again), ["1", "2"]);
@@ -69,13 +69,13 @@ async fn an_expired_lease_goes_out_again_before_what_follows_it() {
 async fn a_dead_message_holds_nobody_back() {
     let store = TempStore::create();
     send(&store, &topic("telegram", "chat"), &["refused", "worn out", "next"], Millis(0)).await;
-    let refused = poll(&store, &PollRequest { max: 1, ..ordered() }, 0).await.remove(0);
+    let refused = poll(&store, &OutboxPoll { max: 1, ..ordered() }, 0).await.remove(0);
     nack(&store, Nack { permanent: true, ..nack_of(&refused) }, 0, 0).await.unwrap();
     for claim in 1..=3 {
-        let worn_out = poll(&store, &PollRequest { max: 1, ..ordered() }, claim * 10_000).await;
+        let worn_out = poll(&store, &OutboxPoll { max: 1, ..ordered() }, claim * 10_000).await;
         assert_eq!(texts(&worn_out), ["worn out"]);
     }
-    let last = poll(&store, &PollRequest { max: 1, ..ordered() }, 40_000).await;
+    let last = poll(&store, &OutboxPoll { max: 1, ..ordered() }, 40_000).await;
     assert_eq!(texts(&last), ["next"], "the worn-out one dies inside this very poll");
 }
 
@@ -88,7 +88,7 @@ async fn a_message_to_another_channel_waits_in_the_topic_it_goes_to() {
     // Nobody polls slack; what goes to telegram must not wait for that.
     assert_eq!(texts(&poll(&store, &ordered(), 0).await), ["for telegram"]);
     send(&store, &target, &["second for slack"], Millis(1)).await;
-    let slack = PollRequest { max: 1, ordered: true, ..poll_of("slack") };
+    let slack = OutboxPoll { max: 1, ordered: true, ..poll_of("slack") };
     assert_eq!(texts(&poll(&store, &slack, 1).await), ["for slack"]);
     assert_eq!(texts(&poll(&store, &slack, 2).await), [""; 0]);
 }
@@ -100,8 +100,8 @@ async fn a_long_blocked_topic_does_not_hide_what_is_due_behind_it() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     send(&store, &topic("telegram", "blocked"), &many, Millis(0)).await;
     send(&store, &topic("telegram", "free"), &["free"], Millis(1)).await;
-    assert_eq!(texts(&poll(&store, &PollRequest { max: 1, ..ordered() }, 1).await), ["0"]);
-    assert_eq!(texts(&poll(&store, &PollRequest { max: 5, ..ordered() }, 1).await), ["free"]);
+    assert_eq!(texts(&poll(&store, &OutboxPoll { max: 1, ..ordered() }, 1).await), ["0"]);
+    assert_eq!(texts(&poll(&store, &OutboxPoll { max: 5, ..ordered() }, 1).await), ["free"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -116,7 +116,7 @@ async fn twenty_pollers_at_once_get_disjoint_messages_and_miss_none() {
         let mut pollers = tokio::task::JoinSet::new();
         for _ in 0..20 {
             let store = store.clone();
-            let request = PollRequest {
+            let request = OutboxPoll {
                 max: 7,
                 lease: Duration::from_secs(300),
                 ordered: is_ordered,
@@ -131,7 +131,7 @@ async fn twenty_pollers_at_once_get_disjoint_messages_and_miss_none() {
 }
 
 /// Polls and acks until everything is delivered, by whomever.
-async fn drain(store: &cortex_store::Store, request: &PollRequest) -> Vec<cortex_types::OutboxId> {
+async fn drain(store: &cortex_store::Store, request: &OutboxPoll) -> Vec<cortex_types::OutboxId> {
     let mut seen = Vec::new();
     loop {
         let counts = store.outbox().counts().await.unwrap();
