@@ -2,4 +2,4 @@
 
 mod live;
 
-pub use live::{Bus, Heard, Listener, LiveEvent};
+pub use live::{Bus, Heard, Listener, LiveNews};

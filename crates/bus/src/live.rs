@@ -10,7 +10,7 @@ const BACKLOG: usize = 1_024;
 
 /// Something that happens to an event while people may be watching it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LiveEvent {
+pub enum LiveNews {
     /// More of the answer; a preview.
     Delta { event: EventId, text: String },
     /// What was previewed is void; the model starts over.
@@ -19,7 +19,7 @@ pub enum LiveEvent {
     Ended { event: EventId, status: InboxStatus },
 }
 
-impl LiveEvent {
+impl LiveNews {
     pub fn event(&self) -> &EventId {
         match self {
             Self::Delta { event, .. } | Self::Restarted { event } | Self::Ended { event, .. } => event,
@@ -30,7 +30,7 @@ impl LiveEvent {
 /// The bus of one process. Clones share it.
 #[derive(Clone)]
 pub struct Bus {
-    live: broadcast::Sender<LiveEvent>,
+    live: broadcast::Sender<LiveNews>,
     /// What was previewed of answers that still grow, for listeners who come late.
     growing: Arc<Mutex<HashMap<EventId, String>>>,
 }
@@ -42,11 +42,11 @@ impl Default for Bus {
 }
 
 impl Bus {
-    pub fn publish(&self, event: LiveEvent) {
+    pub fn publish(&self, event: LiveNews) {
         let mut growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         match &event {
-            LiveEvent::Delta { event, text } => growing.entry(event.clone()).or_default().push_str(text),
-            LiveEvent::Restarted { event } | LiveEvent::Ended { event, .. } => {
+            LiveNews::Delta { event, text } => growing.entry(event.clone()).or_default().push_str(text),
+            LiveNews::Restarted { event } | LiveNews::Ended { event, .. } => {
                 growing.remove(event);
             }
         }
@@ -62,12 +62,12 @@ impl Bus {
 }
 
 /// One listener's place on the bus.
-pub struct Listener(broadcast::Receiver<LiveEvent>);
+pub struct Listener(broadcast::Receiver<LiveNews>);
 
 /// What a listener hears next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
-    Event(LiveEvent),
+    Event(LiveNews),
     /// This listener was too slow and missed so many.
     Lagged(u64),
     Closed,
@@ -93,23 +93,23 @@ mod tests {
         let event: EventId = "evt_01J00000000000000000000000".parse().unwrap();
         let (_, mut slow) = bus.listen_to(&event);
         for _ in 0..BACKLOG + 5 {
-            bus.publish(LiveEvent::Restarted { event: event.clone() });
+            bus.publish(LiveNews::Restarted { event: event.clone() });
         }
         assert_eq!(slow.next().await, Heard::Lagged(5));
-        assert_eq!(slow.next().await, Heard::Event(LiveEvent::Restarted { event }));
+        assert_eq!(slow.next().await, Heard::Event(LiveNews::Restarted { event }));
     }
 
     #[tokio::test]
     async fn a_late_listener_gets_the_beginning_and_hears_the_rest() {
         let bus = Bus::default();
         let event: EventId = "evt_01J00000000000000000000000".parse().unwrap();
-        let delta = |text: &str| LiveEvent::Delta { event: event.clone(), text: text.to_owned() };
+        let delta = |text: &str| LiveNews::Delta { event: event.clone(), text: text.to_owned() };
         bus.publish(delta("Hel"));
         bus.publish(delta("lo"));
         let (so_far, mut late) = bus.listen_to(&event);
         bus.publish(delta(" you"));
         assert_eq!((so_far.as_str(), late.next().await), ("Hello", Heard::Event(delta(" you"))));
-        bus.publish(LiveEvent::Ended { event: event.clone(), status: InboxStatus::Done });
+        bus.publish(LiveNews::Ended { event: event.clone(), status: InboxStatus::Done });
         assert_eq!(bus.listen_to(&event).0, "");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// An event as a door checked it, before it has an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventDraft {
+pub struct IncomingEvent {
     pub source: String,
     pub external_message_id: String,
     pub idempotency_key: String,
@@ -27,7 +27,7 @@ pub struct Intake(pub(crate) Arc<Parts>);
 
 impl Intake {
     /// Returns after the event is on disk.
-    pub async fn accept(&self, draft: EventDraft) -> Result<AcceptedEvent, StoreError> {
+    pub async fn accept(&self, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
         let event = NewEvent {
             id: mint::event_id(now),

@@ -11,7 +11,7 @@ mod runtime;
 mod turn;
 
 pub use config::RuntimeConfig;
-pub use intake::{EventDraft, Intake};
+pub use intake::{IncomingEvent, Intake};
 pub use outbox::OutboxDesk;
 pub use pump::Pump;
 pub use runtime::{BootReport, Runtime};

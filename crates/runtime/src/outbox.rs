@@ -3,7 +3,7 @@
 use crate::runtime::Parts;
 use cortex_brain::backoff;
 use cortex_store::{
-    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, PollRequest, RequeueOutcome, StoreError,
+    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, OutboxPoll, RequeueOutcome, StoreError,
 };
 use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
 use cortex_types::{Delivery, LeaseToken, OutboxId};
@@ -27,7 +27,7 @@ impl OutboxDesk {
         let config = &self.0.config;
         let shortest = Duration::from_secs(u64::from(LEASE_SECONDS_MIN));
         let longest = Duration::from_secs(u64::from(LEASE_SECONDS_MAX));
-        let request = PollRequest {
+        let request = OutboxPoll {
             source,
             max: max.unwrap_or_else(|| config.outbox_poll_default_batch.clamp(1, POLL_BATCH_MAX)),
             lease: lease.unwrap_or_else(|| config.outbox_lease.clamp(shortest, longest)),

@@ -20,4 +20,4 @@ pub use config::ServeConfig;
 pub use refusal::Refusal;
 pub use routes::ingest::read_event;
 pub use routes::{OPEN_ROUTES, openapi};
-pub use start::{RunningServer, StartError, start};
+pub use start::{RunningServer, StartError, start, start_with_clock};

@@ -1,7 +1,7 @@
 //! Previews for people who watch: from the live bus to server-sent events.
 
 use cortex_api::{LiveDelta, LiveDone, LiveEvent as Wire};
-use cortex_bus::{Bus, Heard, Listener, LiveEvent};
+use cortex_bus::{Bus, Heard, Listener, LiveNews};
 use cortex_store::{Store, StoreError};
 use cortex_types::{EventId, InboxStatus};
 use futures::Stream;
@@ -50,12 +50,12 @@ impl Watcher {
             }
             Next::Over => None,
             Next::Hear => match self.hear().await? {
-                LiveEvent::Delta { text, .. } => Some((Wire::Delta(LiveDelta { text }), (self, Next::Hear))),
-                LiveEvent::Restarted { .. } => Some((Wire::Restart, (self, Next::Hear))),
-                LiveEvent::Ended { status: InboxStatus::Pending, .. } => {
+                LiveNews::Delta { text, .. } => Some((Wire::Delta(LiveDelta { text }), (self, Next::Hear))),
+                LiveNews::Restarted { .. } => Some((Wire::Restart, (self, Next::Hear))),
+                LiveNews::Ended { status: InboxStatus::Pending, .. } => {
                     Some((Wire::Restart, (self, Next::Hear)))
                 }
-                LiveEvent::Ended { status, .. } => {
+                LiveNews::Ended { status, .. } => {
                     let done = self.done(status).await;
                     Some((done, (self, Next::Over)))
                 }
@@ -63,7 +63,7 @@ impl Watcher {
         }
     }
 
-    async fn hear(&mut self) -> Option<LiveEvent> {
+    async fn hear(&mut self) -> Option<LiveNews> {
         loop {
             match self.listener.next().await {
                 Heard::Event(event) if *event.event() == self.id => return Some(event),
@@ -72,9 +72,9 @@ impl Watcher {
                 Heard::Lagged(_) => {
                     let found = self.store.inbox().find(self.id.clone()).await.ok().flatten()?;
                     if matches!(found.status, InboxStatus::Done | InboxStatus::Failed) {
-                        return Some(LiveEvent::Ended { event: self.id.clone(), status: found.status });
+                        return Some(LiveNews::Ended { event: self.id.clone(), status: found.status });
                     }
-                    return Some(LiveEvent::Restarted { event: self.id.clone() });
+                    return Some(LiveNews::Restarted { event: self.id.clone() });
                 }
                 Heard::Closed => return None,
             }

@@ -9,7 +9,7 @@ use cortex_bus::Bus;
 use cortex_models::{Models, ModelsConfig, ModelsError};
 use cortex_runtime::Runtime;
 use cortex_store::{
-    Health, HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreThread,
+    HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreHealth, StoreThread,
 };
 use cortex_types::{Clock, SystemClock};
 use std::net::SocketAddr;
@@ -52,8 +52,15 @@ pub struct RunningServer {
 
 /// Starts everything; returns once the socket accepts.
 pub async fn start(config: ServeConfig) -> Result<RunningServer, StartError> {
+    start_with_clock(config, Arc::new(SystemClock::start())).await
+}
+
+/// The same by another clock, so that a test need not wait for a lease to end.
+pub async fn start_with_clock(
+    config: ServeConfig,
+    clock: Arc<dyn Clock>,
+) -> Result<RunningServer, StartError> {
     let lock = HomeLock::acquire(&config.home)?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let store_config = StoreConfig { path: config.database.clone(), durability: config.durability };
     let (store, store_thread) = Store::open(store_config)?;
     let keys = keep_keys(&store, &config, &*clock).await?;
@@ -150,7 +157,7 @@ async fn watch_store(store: Store, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(PROBE_EVERY) => {}
         }
-        if let Health::Degraded(_) = store.health()
+        if let StoreHealth::Degraded(_) = store.health()
             && let Err(error) = store.probe().await
         {
             tracing::debug!(%error, "The store is still unwell");

@@ -5,7 +5,7 @@ use crate::guard::Doors;
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_runtime::{Intake, OutboxDesk};
-use cortex_store::{Health, Store};
+use cortex_store::{Store, StoreHealth};
 use cortex_types::{Clock, Millis};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::net::SocketAddr;
@@ -36,8 +36,8 @@ impl App {
     /// Why the server is not well, if it is not.
     pub(crate) fn degraded(&self) -> Option<String> {
         match self.store.health() {
-            Health::Healthy => None,
-            Health::Degraded(reason) => Some(reason),
+            StoreHealth::Healthy => None,
+            StoreHealth::Degraded(reason) => Some(reason),
         }
     }
 }

@@ -4,21 +4,21 @@ use tokio::sync::watch;
 
 /// The store's state as its last write saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
+pub enum StoreHealth {
     Healthy,
     Degraded(String),
 }
 
 /// The writer's side of the health flag.
 #[derive(Clone)]
-pub(crate) struct HealthFlag(watch::Sender<Health>);
+pub(crate) struct HealthFlag(watch::Sender<StoreHealth>);
 
 impl HealthFlag {
     pub(crate) fn healthy() -> Self {
-        Self(watch::Sender::new(Health::Healthy))
+        Self(watch::Sender::new(StoreHealth::Healthy))
     }
 
-    pub(crate) fn set(&self, health: Health) {
+    pub(crate) fn set(&self, health: StoreHealth) {
         self.0.send_if_modified(|current| {
             let changed = *current != health;
             *current = health;
@@ -26,7 +26,7 @@ impl HealthFlag {
         });
     }
 
-    pub(crate) fn current(&self) -> Health {
+    pub(crate) fn current(&self) -> StoreHealth {
         self.0.borrow().clone()
     }
 }

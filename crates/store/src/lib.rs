@@ -27,7 +27,7 @@ mod writer;
 
 pub use audit::AuditRow;
 pub use error::StoreError;
-pub use health::Health;
+pub use health::StoreHealth;
 pub use home_lock::{HomeLock, LockError};
 pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{KeyRow, Keys};
@@ -35,10 +35,10 @@ pub use listing::{Page, PageRequest};
 pub use migrate::MigrateError;
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{
-    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxRow, PollRequest,
+    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxMessage, OutboxPoll,
     RequeueOutcome,
 };
 pub use store::{Store, StoreThread};
-pub use trace::{EventTrace, NoteKind, TraceNote};
+pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, Turns};
-pub use usage::{UsageGroup, UsageRow, UsageTotals};
+pub use usage::{UsageGroup, UsageSum, UsageTotals};

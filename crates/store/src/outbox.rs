@@ -18,7 +18,7 @@ pub struct Outbox<'a>(pub(crate) &'a Store);
 
 /// Which messages a connector wants, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PollRequest {
+pub struct OutboxPoll {
     pub source: String,
     pub max: u32,
     pub lease: Duration,
@@ -30,7 +30,7 @@ pub struct PollRequest {
 
 /// A message as the outbox keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OutboxRow {
+pub struct OutboxMessage {
     pub seq: i64,
     pub id: OutboxId,
     pub topic: TopicRef,
@@ -61,7 +61,7 @@ pub struct OutboxCounts {
 
 impl Outbox<'_> {
     /// Leases the due messages of a source; each row goes to at most one poller at a time.
-    pub async fn claim_due(&self, request: PollRequest, now: Millis) -> Result<Vec<Delivery>, StoreError> {
+    pub async fn claim_due(&self, request: OutboxPoll, now: Millis) -> Result<Vec<Delivery>, StoreError> {
         self.0.write(move |connection| claim::claim_due(connection, &request, now)).await
     }
 
@@ -115,7 +115,7 @@ impl Outbox<'_> {
             .await
     }
 
-    pub async fn find(&self, id: OutboxId) -> Result<Option<OutboxRow>, StoreError> {
+    pub async fn find(&self, id: OutboxId) -> Result<Option<OutboxMessage>, StoreError> {
         self.0
             .read(move |connection| {
                 let sql = format!("{SELECT_ROW} WHERE outbox_messages.id = ?1");
@@ -133,7 +133,7 @@ impl Outbox<'_> {
         status: Option<OutboxStatus>,
         source: Option<String>,
         page: PageRequest,
-    ) -> Result<Page<OutboxRow>, StoreError> {
+    ) -> Result<Page<OutboxMessage>, StoreError> {
         self.0.read(move |connection| list(connection, status, source.as_deref(), page)).await
     }
 
@@ -191,7 +191,7 @@ pub(crate) fn queue(
     Ok(())
 }
 
-pub(crate) fn of_event(connection: &Connection, event_seq: i64) -> Result<Vec<OutboxRow>, StoreError> {
+pub(crate) fn of_event(connection: &Connection, event_seq: i64) -> Result<Vec<OutboxMessage>, StoreError> {
     let sql = format!("{SELECT_ROW} WHERE event_seq = ?1 ORDER BY outbox_messages.seq");
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([event_seq], |row| Ok(outbox_row(row)))?;
@@ -207,7 +207,7 @@ fn list(
     status: Option<OutboxStatus>,
     source: Option<&str>,
     page: PageRequest,
-) -> Result<Page<OutboxRow>, StoreError> {
+) -> Result<Page<OutboxMessage>, StoreError> {
     let (before, limit) = page.bounds();
     let filter = match status {
         Some(status) => format!("AND outbox_messages.status = '{status}'"),
@@ -229,12 +229,12 @@ const SELECT_ROW: &str = "SELECT outbox_messages.seq, outbox_messages.id, outbox
     outbox_messages.created_at, outbox_messages.updated_at, leased_at, delivered_at \
     FROM outbox_messages LEFT JOIN inbox_messages ON inbox_messages.seq = event_seq";
 
-fn outbox_row(row: &Row<'_>) -> Result<OutboxRow, StoreError> {
+fn outbox_row(row: &Row<'_>) -> Result<OutboxMessage, StoreError> {
     let id: String = row.get(1)?;
     let damaged = |what: &str| StoreError::Damaged(format!("outbox message {id}: {what}"));
     let status: String = row.get(6)?;
     let event: Option<String> = row.get(11)?;
-    Ok(OutboxRow {
+    Ok(OutboxMessage {
         seq: row.get(0)?,
         id: id.parse().map_err(|_| damaged("its id is no id"))?,
         topic: TopicRef { source: row.get(2)?, topic_key: row.get(3)? },

@@ -1,6 +1,6 @@
 //! The handle every other crate holds: one writer, a few readers, one door per noun.
 
-use crate::health::{Health, HealthFlag};
+use crate::health::{HealthFlag, StoreHealth};
 use crate::inbox::Inbox;
 use crate::key::Keys;
 use crate::open::{self, OpenError, StoreConfig};
@@ -70,7 +70,7 @@ impl Store {
         Keys(self)
     }
 
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> StoreHealth {
         self.health.current()
     }
 
@@ -106,7 +106,7 @@ impl Store {
             }
             Err(other) => return Err(other),
         };
-        self.health.set(Health::Degraded(format!("the database is damaged: {reason}")));
+        self.health.set(StoreHealth::Degraded(format!("the database is damaged: {reason}")));
         Err(StoreError::Damaged(reason))
     }
 

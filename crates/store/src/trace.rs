@@ -1,6 +1,6 @@
 //! The whole way of an event, put together from its rows and from notes about what went otherwise.
 
-use crate::outbox::{self, OutboxRow};
+use crate::outbox::{self, OutboxMessage};
 use crate::{Store, StoreError, inbox, step};
 use cortex_types::{Event, EventId, Millis, Step};
 use rusqlite::{Connection, params};
@@ -54,11 +54,11 @@ pub struct TraceNote {
 
 /// An event with all that is known about its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventTrace {
+pub struct TracedEvent {
     pub event: Event,
     pub claimed_at: Option<Millis>,
     pub steps: Vec<Step>,
-    pub replies: Vec<OutboxRow>,
+    pub replies: Vec<OutboxMessage>,
     pub notes: Vec<TraceNote>,
 }
 
@@ -79,13 +79,13 @@ pub(crate) fn note(
 }
 
 impl Store {
-    pub async fn trace(&self, id: EventId) -> Result<Option<EventTrace>, StoreError> {
+    pub async fn trace(&self, id: EventId) -> Result<Option<TracedEvent>, StoreError> {
         self.read(move |connection| {
             let Some(event) = inbox::find(connection, &id)? else { return Ok(None) };
             let claimed_at: Option<i64> = connection
                 .prepare_cached("SELECT claimed_at FROM inbox_messages WHERE seq = ?1")?
                 .query_row([event.seq], |row| row.get(0))?;
-            Ok(Some(EventTrace {
+            Ok(Some(TracedEvent {
                 claimed_at: claimed_at.map(Millis),
                 steps: step::load(connection, event.seq)?,
                 replies: outbox::of_event(connection, event.seq)?,

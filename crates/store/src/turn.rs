@@ -3,7 +3,7 @@
 use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, checksum, outbox, step, topic, usage};
 use cortex_types::limits::ERROR_CHARS_MAX;
-use cortex_types::{Event, Millis, ModelCall, NewReply, Step, TopicRef};
+use cortex_types::{Event, InboxStatus, Millis, ModelCall, NewReply, Step, TopicRef};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -99,7 +99,7 @@ fn finish(
             for reply in &replies {
                 outbox::queue(connection, reply, Some(event.seq), now)?;
             }
-            settle(connection, event.seq, "failed", Some(&shorten(&reason)), now)?;
+            settle(connection, event.seq, InboxStatus::Failed, Some(&shorten(&reason)), now)?;
         }
         TurnEnd::RetryAt { due_at, reason } => {
             connection
@@ -144,7 +144,7 @@ fn answer(
         outbox::queue(connection, reply, Some(event.seq), now)?;
     }
     fail_point!("turn.finish.after_outbox");
-    settle(connection, event.seq, "done", None, now)
+    settle(connection, event.seq, InboxStatus::Done, None, now)
 }
 
 /// The topic of an event this process has in flight; anything else is a claim that was lost.
@@ -159,13 +159,13 @@ fn claimed_topic(connection: &Connection, event: &Event) -> Result<i64, StoreErr
 fn settle(
     connection: &Connection,
     seq: i64,
-    status: &'static str,
+    status: InboxStatus,
     error: Option<&str>,
     now: Millis,
 ) -> Result<(), StoreError> {
     connection
         .prepare_cached("UPDATE inbox_messages SET status = ?2, error = ?3, updated_at = ?4 WHERE seq = ?1")?
-        .execute(params![seq, status, error, now.0])?;
+        .execute(params![seq, status.as_str(), error, now.0])?;
     Ok(())
 }
 

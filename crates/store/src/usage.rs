@@ -14,7 +14,7 @@ pub enum UsageGroup {
 
 /// The sum of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsageRow {
+pub struct UsageSum {
     pub group: String,
     pub totals: UsageTotals,
 }
@@ -60,7 +60,7 @@ pub(crate) fn record(connection: &Connection, event_seq: i64, calls: &[ModelCall
 
 impl Store {
     /// Sums since `since`, largest cost first (days: newest first).
-    pub async fn usage_by(&self, group: UsageGroup, since: Millis) -> Result<Vec<UsageRow>, StoreError> {
+    pub async fn usage_by(&self, group: UsageGroup, since: Millis) -> Result<Vec<UsageSum>, StoreError> {
         let (key, order) = match group {
             UsageGroup::Model => ("model", "8 DESC, 2 DESC"),
             UsageGroup::Provider => ("provider", "8 DESC, 2 DESC"),
@@ -81,7 +81,7 @@ impl Store {
                     latency_ms: row.get(6)?,
                     cost_micros: row.get(7)?,
                 };
-                Ok(UsageRow { group: row.get(0)?, totals })
+                Ok(UsageSum { group: row.get(0)?, totals })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
         })

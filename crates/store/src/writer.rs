@@ -4,7 +4,7 @@
 //! writer commits a lone request at once, a busy one finds the next batch already waiting.
 
 use crate::StoreError;
-use crate::health::{Health, HealthFlag};
+use crate::health::{HealthFlag, StoreHealth};
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use fail::fail_point;
 use rusqlite::Connection;
@@ -144,7 +144,7 @@ impl Loop {
         };
         if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
             // Nothing was written, so the connection is still good: another process holds the lock.
-            self.health.set(Health::Degraded(error.to_string()));
+            self.health.set(StoreHealth::Degraded(error.to_string()));
             return refuse_all(batch, &error);
         }
         let mut answers = Vec::with_capacity(batch.len());
@@ -170,7 +170,7 @@ impl Loop {
             self.give_up_transaction(error);
         } else {
             fail_point!("store.after_commit");
-            self.health.set(Health::Healthy);
+            self.health.set(StoreHealth::Healthy);
         }
         for answer in answers {
             answer(outcome.clone());
@@ -181,7 +181,7 @@ impl Loop {
     }
 
     fn give_up_transaction(&mut self, error: &StoreError) {
-        self.health.set(Health::Degraded(error.to_string()));
+        self.health.set(StoreHealth::Degraded(error.to_string()));
         tracing::error!(%error, "A group of writes was given up; nothing of it was acknowledged");
         // After a failed fsync the kernel may drop the dirty pages, so the same connection must not go on
         // as if a retry could help: it is closed and the file is opened and checked anew.
@@ -195,7 +195,7 @@ impl Loop {
             }
             self.last_reopen = Some(Instant::now());
             self.connection = Some((self.reopen)().inspect_err(|error| {
-                self.health.set(Health::Degraded(error.to_string()));
+                self.health.set(StoreHealth::Degraded(error.to_string()));
             })?);
         }
         self.connection.as_ref().ok_or(StoreError::Closed)

@@ -2,7 +2,7 @@
 
 use crate::runtime::Parts;
 use cortex_brain::{Input, ModelFailure, Preview};
-use cortex_bus::LiveEvent;
+use cortex_bus::LiveNews;
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
 use cortex_types::{CallOutcome, ChatRequest, EventId, ModelCall};
 use metrics::{counter, histogram};
@@ -72,11 +72,11 @@ impl DeltaSink for LivePreview<'_> {
                 if text.is_empty() {
                     return;
                 }
-                LiveEvent::Delta { event: self.event.clone(), text }
+                LiveNews::Delta { event: self.event.clone(), text }
             }
             Delta::Restarted => {
                 shown.restart();
-                LiveEvent::Restarted { event: self.event.clone() }
+                LiveNews::Restarted { event: self.event.clone() }
             }
         };
         self.parts.bus.publish(live);

@@ -1,7 +1,7 @@
 //! Ends a turn in the store, patiently: an answer that was paid for is not thrown away over a full disk.
 
 use crate::runtime::Parts;
-use cortex_bus::LiveEvent;
+use cortex_bus::LiveNews;
 use cortex_store::{StoreError, TurnEnd};
 use cortex_types::{Event, InboxStatus, ModelCall};
 use metrics::counter;
@@ -33,7 +33,7 @@ pub(crate) async fn end_turn(
     match written {
         Ok(()) => {
             counter!("cortex_turns_total", "outcome" => outcome).increment(1);
-            parts.bus.publish(LiveEvent::Ended { event: event.id.clone(), status });
+            parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status });
         }
         Err(error) => tracing::error!(event = %event.id, %error, "A turn's end could not be written"),
     }

@@ -45,7 +45,7 @@ pub(crate) async fn live(
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
-fn entries(trace: &cortex_store::EventTrace, audit: &[AuditRow]) -> Vec<TraceEntry> {
+fn entries(trace: &cortex_store::TracedEvent, audit: &[AuditRow]) -> Vec<TraceEntry> {
     let mut entries = Vec::new();
     let mut add = |at: Millis, what: TraceWhat, detail: String| {
         entries.push(TraceEntry { at: at.into(), what, detail })

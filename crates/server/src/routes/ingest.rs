@@ -8,7 +8,7 @@ use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
 use cortex_api::{ErrorBody, IngestAnswer, IngestRequest, IngestStatus};
-use cortex_runtime::EventDraft;
+use cortex_runtime::IncomingEvent;
 use cortex_types::{AcceptedEvent, Millis, Priority};
 use fail::fail_point;
 use http::StatusCode;
@@ -35,7 +35,7 @@ pub(crate) async fn ingest(
 }
 
 /// Checks the body of an ingest; a refusal names every bad field.
-pub fn read_event(body: &Map<String, Value>) -> Result<EventDraft, Refusal> {
+pub fn read_event(body: &Map<String, Value>) -> Result<IncomingEvent, Refusal> {
     let mut fields = Fields::of(body);
     let source = fields.name("source");
     let external_message_id = fields.name("externalMessageId");
@@ -46,7 +46,7 @@ pub fn read_event(body: &Map<String, Value>) -> Result<EventDraft, Refusal> {
     let occurred_at = read_occurred_at(&mut fields);
     let (metadata_json, priority) = read_metadata(&mut fields);
     fields.finish()?;
-    Ok(EventDraft {
+    Ok(IncomingEvent {
         source,
         external_message_id,
         idempotency_key,

@@ -94,12 +94,12 @@ fn outbox_id(text: &str) -> Result<OutboxId, Refusal> {
     text.parse().map_err(|_| Refusal::new(ErrorCode::NotFound))
 }
 
-fn listed(page: Page<cortex_store::OutboxRow>) -> OutboxList {
+fn listed(page: Page<cortex_store::OutboxMessage>) -> OutboxList {
     let next_cursor = page.next_before.map(|seq| seq.to_string());
     OutboxList { items: page.rows.into_iter().map(row).collect(), next_cursor }
 }
 
-pub(super) fn row(row: cortex_store::OutboxRow) -> OutboxRow {
+pub(super) fn row(row: cortex_store::OutboxMessage) -> OutboxRow {
     OutboxRow {
         message_id: row.id,
         event_id: row.event,

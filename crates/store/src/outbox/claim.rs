@@ -1,6 +1,6 @@
 //! The claim inside a poll: due rows in order, dead letters sorted out, each row leased to one poller.
 
-use super::{PollRequest, mint, row_checksum};
+use super::{OutboxPoll, mint, row_checksum};
 use crate::StoreError;
 use crate::trace::{self, NoteKind};
 use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, TopicRef};
@@ -21,7 +21,7 @@ struct Candidate {
 
 pub(super) fn claim_due(
     connection: &Connection,
-    request: &PollRequest,
+    request: &OutboxPoll,
     now: Millis,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut deliveries = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn claim_due(
 /// Pending rows that are due and leased rows whose lease ended, merged in claim order.
 fn due_candidates(
     connection: &Connection,
-    request: &PollRequest,
+    request: &OutboxPoll,
     after: (i64, i64, i64),
     now: Millis,
 ) -> Result<Vec<Candidate>, StoreError> {
@@ -120,7 +120,7 @@ fn open_in_topic(connection: &Connection, topic: i64) -> Result<Vec<i64>, StoreE
 /// Leases the row, or makes it dead when its claims are used up or its text is damaged.
 fn lease_or_bury(
     connection: &Connection,
-    request: &PollRequest,
+    request: &OutboxPoll,
     candidate: &Candidate,
     now: Millis,
 ) -> Result<Option<Delivery>, StoreError> {
