@@ -1,7 +1,19 @@
-//! Parts for tests: third parties' fakes.
+//! Parts for tests: third parties' fakes, a store, the runtime and the whole server, and time that stands still.
 
 mod aimock;
+mod client;
+mod frozen_time;
+mod models;
+mod patience;
+mod runtime;
+mod server;
 mod store;
 
 pub use aimock::Aimock;
+pub use client::{Answer, Request, exchange};
+pub use frozen_time::FrozenTime;
+pub use models::{TestModels, offline_models};
+pub use patience::{eventually, pause};
+pub use runtime::{RuntimeSetup, TestRuntime};
+pub use server::{OWNER_KEY, RunningTestServer, ServerSetup};
 pub use store::{TempStore, answered, memory_folder, new_event, new_reply, sent_again, topic};
