@@ -1,4 +1,4 @@
-//! Messages for the wires that insist on two roles that take turns, the user first.
+//! Messages for the wires that insist on two roles, one after the other, the user first.
 
 use cortex_types::{ChatMessage, ToolCall};
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@ use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_objec
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, Piece, PieceStream};
-use crate::stream::{self, Decoder};
-use crate::{redact, tool_name};
+use crate::stream::Decoder;
+use crate::tool_name;
 use async_trait::async_trait;
 use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
 use reqwest::header::{HeaderName, HeaderValue};
@@ -30,7 +30,7 @@ impl Anthropic {
 
 #[async_trait]
 impl Model for Anthropic {
-    fn provider(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "anthropic"
     }
 
@@ -41,7 +41,7 @@ impl Model for Anthropic {
     async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {
         let response =
             self.endpoint.post(self.endpoint.url(&["messages"]), &body(&self.model, request)).await?;
-        Ok(stream::pieces(response.bytes_stream(), Events::default()))
+        Ok(self.endpoint.pieces(response, Events::default()))
     }
 }
 
@@ -203,7 +203,7 @@ fn usage_piece(usage: Usage) -> Piece {
 
 fn failure(error: Option<Failure>) -> CallError {
     let Failure { kind, message } = error.unwrap_or_default();
-    CallError::from_stream(&kind, redact::one_line(&message, &[]))
+    CallError::from_stream(&kind, message)
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use crate::anthropic::{self, Anthropic};
 use crate::config::{FoundKey, ModelsConfig, Profile, SynapseSetting, TierModels};
 use crate::endpoint::{Credential, Endpoint, parse_base};
-use crate::failover::{Models, Origin, Seat};
+use crate::failover::{Models, Origin, Provider};
 use crate::google::{self, Google};
 use crate::model::{Model, Wire};
 use crate::model_name::{self, Position, Site};
@@ -14,41 +14,41 @@ use crate::stub::Stub;
 use crate::{ModelsError, probe};
 use cortex_types::Clock;
 use reqwest::header::HeaderName;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use std::sync::Arc;
 
 impl Models {
     /// Chooses the providers by D25. Probes run at once, on loopback only, and end within 300 ms.
     pub async fn assemble(config: ModelsConfig, clock: Arc<dyn Clock>) -> Result<Self, ModelsError> {
-        let mut table = Table { config: &config, clock: &clock, seats: Vec::new(), notes: Vec::new() };
+        let mut chosen = Chosen { config: &config, clock: &clock, providers: Vec::new(), notes: Vec::new() };
         if let Some(path) = &config.scripted {
-            table.sit("scripted", Origin::BuiltIn, Box::new(Scripted::load(path)?));
+            chosen.add("scripted", Origin::BuiltIn, Box::new(Scripted::load(path)?));
         } else if config.model.as_deref() == Some("stub") {
-            table.sit("stub", Origin::BuiltIn, Box::new(Stub));
+            chosen.add("stub", Origin::BuiltIn, Box::new(Stub));
         } else {
-            table.sit_profiles()?;
-            table.sit_explicit_synapse()?;
-            table.sit_found_keys()?;
-            table.sit_probed().await?;
-            if table.seats.is_empty() {
-                table.sit("offline", Origin::BuiltIn, Box::new(Offline));
+            chosen.add_profiles()?;
+            chosen.add_explicit_synapse()?;
+            chosen.add_found_keys()?;
+            chosen.add_probed().await?;
+            if chosen.providers.is_empty() {
+                chosen.add("offline", Origin::BuiltIn, Box::new(Offline));
             }
         }
-        let Table { seats, notes, .. } = table;
-        Ok(Self { seats, notes, prices: config.prices, timeouts: config.timeouts, clock })
+        let Chosen { providers, notes, .. } = chosen;
+        Ok(Self { providers, notes, prices: config.prices, timeouts: config.timeouts, clock })
     }
 }
 
 /// The providers that have been chosen so far.
-struct Table<'a> {
+struct Chosen<'a> {
     config: &'a ModelsConfig,
     clock: &'a Arc<dyn Clock>,
-    seats: Vec<Seat>,
+    providers: Vec<Provider>,
     notes: Vec<String>,
 }
 
-/// What a seat is made of.
-struct Place<'a> {
+/// What a provider on a wire is made of.
+struct Wiring<'a> {
     name: &'a str,
     origin: Origin,
     wire: Wire,
@@ -58,12 +58,12 @@ struct Place<'a> {
     setting: &'a str,
 }
 
-impl Table<'_> {
-    fn sit(&mut self, name: &str, origin: Origin, model: Box<dyn Model>) {
-        self.seats.push(Seat::new(name, origin, model));
+impl Chosen<'_> {
+    fn add(&mut self, name: &str, origin: Origin, model: Box<dyn Model>) {
+        self.providers.push(Provider::new(name, origin, model));
     }
 
-    fn sit_profiles(&mut self) -> Result<(), ModelsError> {
+    fn add_profiles(&mut self) -> Result<(), ModelsError> {
         let profiles = self.config.providers.as_ref().map_or(&[][..], |providers| &providers.profiles);
         for (position, profile) in profiles.iter().enumerate() {
             if profiles[..position].iter().any(|other| other.name == profile.name) {
@@ -76,7 +76,7 @@ impl Table<'_> {
                 ));
                 continue;
             };
-            self.sit_wire(&Place {
+            self.add_wire(&Wiring {
                 name: &profile.name,
                 origin: Origin::Profile,
                 wire,
@@ -106,34 +106,34 @@ impl Table<'_> {
             Wire::Openai => &found.openai,
             Wire::Google => &found.gemini,
         };
-        match key {
+        match usable(key) {
             Some(FoundKey { api_key, base_url: None }) => Ok(key_credential(wire, api_key.clone())),
             Some(_) | None => Err(ModelsError::NoKey(profile.name.clone())),
         }
     }
 
-    fn sit_explicit_synapse(&mut self) -> Result<(), ModelsError> {
+    fn add_explicit_synapse(&mut self) -> Result<(), ModelsError> {
         match &self.config.synapse_url {
-            SynapseSetting::Explicit(url) => self.sit_synapse(Origin::SynapseUrl, url),
+            SynapseSetting::Explicit(url) => self.add_synapse(Origin::SynapseUrl, url),
             SynapseSetting::Probe(_) | SynapseSetting::Off => Ok(()),
         }
     }
 
-    fn sit_synapse(&mut self, origin: Origin, url: &str) -> Result<(), ModelsError> {
+    fn add_synapse(&mut self, origin: Origin, url: &str) -> Result<(), ModelsError> {
         let endpoint = self.endpoint(url, "v1", Credential::None, "synapseUrl")?;
-        self.sit("synapse", origin, Box::new(OpenAi::new(endpoint, self.config.model.clone())));
+        self.add("synapse", origin, Box::new(OpenAi::new(endpoint, self.config.model.clone())));
         Ok(())
     }
 
-    fn sit_found_keys(&mut self) -> Result<(), ModelsError> {
+    fn add_found_keys(&mut self) -> Result<(), ModelsError> {
         let found = &self.config.found;
         for (name, wire, key, setting) in [
-            ("anthropic", Wire::Anthropic, &found.anthropic, "ANTHROPIC_API_KEY"),
-            ("openai", Wire::Openai, &found.openai, "OPENAI_API_KEY"),
-            ("gemini", Wire::Google, &found.gemini, "GEMINI_API_KEY"),
+            ("anthropic", Wire::Anthropic, &found.anthropic, "ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL"),
+            ("openai", Wire::Openai, &found.openai, "OPENAI_API_KEY, OPENAI_BASE_URL"),
+            ("gemini", Wire::Google, &found.gemini, "GEMINI_API_KEY, GEMINI_BASE_URL"),
         ] {
-            let Some(FoundKey { api_key, base_url }) = key else { continue };
-            self.sit_wire(&Place {
+            let Some(FoundKey { api_key, base_url }) = usable(key) else { continue };
+            self.add_wire(&Wiring {
                 name,
                 origin: Origin::FoundKey,
                 wire,
@@ -146,7 +146,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    async fn sit_probed(&mut self) -> Result<(), ModelsError> {
+    async fn add_probed(&mut self) -> Result<(), ModelsError> {
         let config = self.config;
         let synapse_url = match &config.synapse_url {
             SynapseSetting::Probe(url) => Some(url),
@@ -167,37 +167,38 @@ impl Table<'_> {
             },
         );
         if let (true, Some(url)) = (synapse_is_there, synapse_url) {
-            self.sit_synapse(Origin::Probed, url)?;
+            self.add_synapse(Origin::Probed, url)?;
         }
         let wanted = ollama_models.iter().find(|name| Some(*name) == config.model.as_ref());
         if let (Some(model), Some(url)) = (wanted.or(ollama_models.first()), &config.ollama_probe_url) {
-            let endpoint = self.endpoint(url, "v1", Credential::None, "ollamaUrl")?;
-            self.sit("ollama", Origin::Probed, Box::new(OpenAi::new(endpoint, Some(model.clone()))));
+            let endpoint = self.endpoint(url, "v1", Credential::None, "Ollama")?;
+            self.add("ollama", Origin::Probed, Box::new(OpenAi::new(endpoint, Some(model.clone()))));
         }
         Ok(())
     }
 
-    fn sit_wire(&mut self, place: &Place<'_>) -> Result<(), ModelsError> {
-        let (vendor_url, version) = match place.wire {
+    fn add_wire(&mut self, wiring: &Wiring<'_>) -> Result<(), ModelsError> {
+        let (vendor_url, version) = match wiring.wire {
             Wire::Openai => (openai::BASE_URL, "v1"),
             Wire::Anthropic => (anthropic::BASE_URL, "v1"),
             Wire::Google => (google::BASE_URL, "v1beta"),
         };
-        let base_url = place.base_url.unwrap_or(vendor_url);
-        let endpoint = self.endpoint(base_url, version, place.credential.clone(), place.setting)?;
-        let is_vendor = endpoint.host() == parse_base(vendor_url, place.setting)?.host_str();
+        let base_url = wiring.base_url.unwrap_or(vendor_url);
+        let endpoint = self.endpoint(base_url, version, wiring.credential.clone(), wiring.setting)?;
+        let is_vendor = endpoint.host() == parse_base(vendor_url, wiring.setting)?.host_str();
         let site = if is_vendor { Site::Vendor } else { Site::Other };
-        let position = if self.seats.is_empty() { Position::First } else { Position::Later };
-        let named = model_name::named(place.wire, site, position, place.tiers, self.config.model.as_deref());
-        let named_or_default = named.unwrap_or(model_name::default_of(place.wire)).to_owned();
-        let wire: Box<dyn Model> = match (place.wire, site) {
+        let position = if self.providers.is_empty() { Position::First } else { Position::Later };
+        let named =
+            model_name::named(wiring.wire, site, position, wiring.tiers, self.config.model.as_deref());
+        let named_or_default = named.unwrap_or(model_name::default_of(wiring.wire)).to_owned();
+        let wire: Box<dyn Model> = match (wiring.wire, site) {
             // Only the server knows what a compatible server has.
             (Wire::Openai, Site::Other) => Box::new(OpenAi::new(endpoint, named.map(str::to_owned))),
             (Wire::Openai, Site::Vendor) => Box::new(OpenAi::new(endpoint, Some(named_or_default))),
             (Wire::Anthropic, _) => Box::new(Anthropic::new(endpoint, named_or_default)),
             (Wire::Google, _) => Box::new(Google::new(endpoint, &named_or_default)),
         };
-        self.sit(place.name, place.origin, wire);
+        self.add(wiring.name, wiring.origin, wire);
         Ok(())
     }
 
@@ -217,6 +218,11 @@ impl Table<'_> {
             setting,
         )
     }
+}
+
+/// `OPENAI_API_KEY=` in front of a command is how people take a key away.
+fn usable(key: &Option<FoundKey>) -> Option<&FoundKey> {
+    key.as_ref().filter(|key| !key.api_key.expose_secret().is_empty())
 }
 
 /// Each vendor wants its key in another header, and none in the address.

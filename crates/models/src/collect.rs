@@ -19,7 +19,10 @@ const CALLS_LEFT_OUT_MAX: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
     More,
+    /// No: the rest would only cost.
     Enough,
+    /// No: there are none.
+    Ended,
 }
 
 /// How far the provider got.
@@ -82,7 +85,7 @@ impl<'a> Collector<'a> {
                 if self.ending == Ending::Open {
                     self.ending = Ending::Bare;
                 }
-                return Ok(Flow::Enough);
+                return Ok(Flow::Ended);
             }
         }
         Ok(Flow::More)

@@ -1,6 +1,8 @@
 //! One provider's address and key: sends a request, and names what went wrong.
 
 use crate::error::CallError;
+use crate::model::PieceStream;
+use crate::stream::{self, Decoder};
 use crate::{ModelsError, redact, retry_after};
 use cortex_types::Clock;
 use futures::StreamExt;
@@ -20,6 +22,16 @@ pub(crate) enum Credential {
     None,
     Bearer(SecretString),
     Header(HeaderName, SecretString),
+}
+
+impl Credential {
+    fn redacted(&self, text: &str) -> String {
+        let secret = match self {
+            Self::None => "",
+            Self::Bearer(secret) | Self::Header(_, secret) => secret.expose_secret(),
+        };
+        redact::one_line(text, secret)
+    }
 }
 
 pub(crate) struct Endpoint {
@@ -77,6 +89,15 @@ impl Endpoint {
         self.send(self.client.post(url).json(body)).await
     }
 
+    /// What the provider says in its answer.
+    pub(crate) fn pieces(&self, response: Response, decoder: impl Decoder) -> PieceStream {
+        let credential = self.credential.clone();
+        let pieces = stream::pieces(response.bytes_stream(), decoder);
+        pieces
+            .map(move |batch| batch.map_err(|error| error.redacted(|said| credential.redacted(said))))
+            .boxed()
+    }
+
     /// A JSON listing, bounded.
     pub(crate) async fn get_json(&self, url: Url) -> Result<serde_json::Value, CallError> {
         let response = self.send(self.client.get(url)).await?;
@@ -98,7 +119,7 @@ impl Endpoint {
             line = format!("{line}: {cause}");
             source = cause.source();
         }
-        CallError::Network(self.redacted(&line))
+        CallError::Network(self.credential.redacted(&line))
     }
 
     async fn failure(&self, response: Response) -> CallError {
@@ -110,20 +131,12 @@ impl Endpoint {
             .and_then(|text| retry_after::parse(text, self.clock.now()));
         let body = read_up_to(response, ERROR_BODY_BYTES_MAX).await;
         let body = String::from_utf8_lossy(&body);
-        let said = self.redacted(&message_in(&body).unwrap_or_else(|| body.clone().into_owned()));
+        let said = self.credential.redacted(&message_in(&body).unwrap_or_else(|| body.clone().into_owned()));
         // Google answers a bad key with 400.
         if status == 400 && body.contains("API_KEY_INVALID") {
             return CallError::Unauthorized { status, said };
         }
         CallError::from_status(status, retry_after, said)
-    }
-
-    fn redacted(&self, text: &str) -> String {
-        let secret = match &self.credential {
-            Credential::None => "",
-            Credential::Bearer(secret) | Credential::Header(_, secret) => secret.expose_secret(),
-        };
-        redact::one_line(text, &[secret])
     }
 }
 

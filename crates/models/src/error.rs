@@ -42,7 +42,8 @@ pub enum ModelError {
     Cancelled,
 }
 
-/// Why one call to one provider gave no answer. `said` is the provider's own word, already redacted.
+/// Why one call to one provider gave no answer. `said` is the provider's own word; the endpoint
+/// redacts it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("rate limited (429): {said}")]
@@ -96,6 +97,22 @@ impl CallError {
             | Self::Empty => Verdict::Transient { retry_after: None },
             Self::Unauthorized { .. } => Verdict::Refused,
             Self::Rejected { .. } | Self::Filtered | Self::Cancelled => Verdict::Stop,
+        }
+    }
+
+    /// The same error with every word of the provider passed through `redact`.
+    pub(crate) fn redacted(self, redact: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::RateLimited { retry_after, said } => Self::RateLimited { retry_after, said: redact(&said) },
+            Self::Server { status, retry_after, said } => {
+                Self::Server { status, retry_after, said: redact(&said) }
+            }
+            Self::Unauthorized { status, said } => Self::Unauthorized { status, said: redact(&said) },
+            Self::Rejected { status, said } => Self::Rejected { status, said: redact(&said) },
+            Self::Network(said) => Self::Network(redact(&said)),
+            Self::Cut(said) => Self::Cut(redact(&said)),
+            Self::Malformed(said) => Self::Malformed(redact(&said)),
+            Self::Filtered | Self::Idle(_) | Self::TooLong(_) | Self::Empty | Self::Cancelled => self,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::collect::{Collector, Flow};
 use crate::config::Timeouts;
 use crate::delta::{Delta, DeltaSink};
 use crate::error::{CallError, ModelError, Verdict};
-use crate::model::Model;
+use crate::model::{Model, PieceStream};
 use crate::price::PriceTable;
 use cortex_types::limits::ERROR_CHARS_MAX;
 use cortex_types::{CallOutcome, ChatReply, ChatRequest, Clock, Millis, ModelCall, TokenUsage};
@@ -21,10 +21,12 @@ const COOL_DOWN: Duration = Duration::from_secs(30);
 const COOL_DOWN_REFUSED: Duration = Duration::from_secs(300);
 /// How long to wait for counts after the answer is whole.
 const AFTER_FINISH: Duration = Duration::from_secs(2);
+/// How long a server may take to end its answer after it said that it has.
+const READ_TO_END: Duration = Duration::from_millis(50);
 
 /// The providers of this process, in the order in which they are asked.
 pub struct Models {
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) providers: Vec<Provider>,
     pub(crate) notes: Vec<String>,
     pub(crate) prices: PriceTable,
     pub(crate) timeouts: Timeouts,
@@ -65,8 +67,8 @@ pub struct ProviderInfo {
     pub origin: Origin,
 }
 
-/// One provider in its place.
-pub(crate) struct Seat {
+/// One provider in its place in the order.
+pub(crate) struct Provider {
     pub(crate) name: String,
     pub(crate) origin: Origin,
     pub(crate) model: Box<dyn Model>,
@@ -74,7 +76,7 @@ pub(crate) struct Seat {
     cools_until: AtomicI64,
 }
 
-impl Seat {
+impl Provider {
     pub(crate) fn new(name: &str, origin: Origin, model: Box<dyn Model>) -> Self {
         Self { name: name.to_owned(), origin, model, cools_until: AtomicI64::new(0) }
     }
@@ -83,13 +85,13 @@ impl Seat {
 impl Models {
     /// The providers in the order in which they are asked.
     pub fn describe(&self) -> Vec<ProviderInfo> {
-        self.seats
+        self.providers
             .iter()
-            .map(|seat| ProviderInfo {
-                name: seat.name.clone(),
-                provider: seat.model.provider(),
-                model: seat.model.name(),
-                origin: seat.origin,
+            .map(|provider| ProviderInfo {
+                name: provider.name.clone(),
+                provider: provider.model.kind(),
+                model: provider.model.name(),
+                origin: provider.origin,
             })
             .collect()
     }
@@ -108,8 +110,8 @@ impl Models {
     ) -> Answered {
         let mut calls = Vec::new();
         let mut failures = Vec::new();
-        for seat in self.in_order() {
-            let (result, call) = self.call(seat, request, deltas, cancel).await;
+        for provider in self.in_order() {
+            let (result, call) = self.call(provider, request, deltas, cancel).await;
             calls.push(call);
             let error = match result {
                 Ok(reply) => return Answered { outcome: Ok(reply), calls },
@@ -117,7 +119,7 @@ impl Models {
                 Err(error) => error,
             };
             let verdict = error.verdict();
-            failures.push(Failure { verdict, line: format!("{}: {error}", seat.name) });
+            failures.push(Failure { verdict, line: format!("{}: {error}", provider.name) });
             if verdict == Verdict::Stop {
                 break;
             }
@@ -126,19 +128,19 @@ impl Models {
     }
 
     /// Those that failed lately stand behind the others, the soonest back first.
-    fn in_order(&self) -> Vec<&Seat> {
+    fn in_order(&self) -> Vec<&Provider> {
         let now = self.clock.now();
-        let mut seats: Vec<&Seat> = self.seats.iter().collect();
-        seats.sort_by_key(|seat| {
-            let until = seat.cools_until.load(Ordering::Relaxed);
+        let mut providers: Vec<&Provider> = self.providers.iter().collect();
+        providers.sort_by_key(|provider| {
+            let until = provider.cools_until.load(Ordering::Relaxed);
             if until > now.0 { until } else { 0 }
         });
-        seats
+        providers
     }
 
     async fn call(
         &self,
-        seat: &Seat,
+        provider: &Provider,
         request: &ChatRequest,
         deltas: &dyn DeltaSink,
         cancel: &CancellationToken,
@@ -149,7 +151,7 @@ impl Models {
         let heard = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(CallError::Cancelled),
-            heard = timeout(self.timeouts.total, listen(&*seat.model, request, self.timeouts.idle, &mut collector)) =>
+            heard = timeout(self.timeouts.total, listen(&*provider.model, request, self.timeouts.idle, &mut collector)) =>
                 heard.unwrap_or(Err(CallError::TooLong(self.timeouts.total))),
         };
         let counted = collector.counted();
@@ -158,12 +160,12 @@ impl Models {
         if result.is_err() && has_shown {
             deltas.push(Delta::Restarted);
         }
-        self.cool(seat, &result);
-        let call = self.record(seat, started_at, started.elapsed(), counted, &result);
+        self.cool(provider, &result);
+        let call = self.record(provider, started_at, started.elapsed(), counted, &result);
         (result, call)
     }
 
-    fn cool(&self, seat: &Seat, result: &Result<ChatReply, CallError>) {
+    fn cool(&self, provider: &Provider, result: &Result<ChatReply, CallError>) {
         let pause = match result.as_ref().map_err(CallError::verdict) {
             Ok(_) => Duration::ZERO,
             Err(Verdict::Transient { retry_after }) => retry_after.unwrap_or(COOL_DOWN),
@@ -171,25 +173,25 @@ impl Models {
             // The question was at fault, or the caller left: nothing is known about the provider.
             Err(Verdict::Stop) => return,
         };
-        seat.cools_until.store(self.clock.now().after(pause).0, Ordering::Relaxed);
+        provider.cools_until.store(self.clock.now().after(pause).0, Ordering::Relaxed);
     }
 
     fn record(
         &self,
-        seat: &Seat,
+        provider: &Provider,
         started_at: Millis,
         latency: Duration,
         counted: TokenUsage,
         result: &Result<ChatReply, CallError>,
     ) -> ModelCall {
-        let model = seat.model.name();
+        let model = provider.model.name();
         let (usage, outcome) = match result {
             Ok(reply) => (reply.usage, CallOutcome::Answered),
             Err(error) => (counted, CallOutcome::Failed { error: shortened(error.to_string()) }),
         };
         ModelCall {
-            profile: seat.name.clone(),
-            provider: seat.model.provider().to_owned(),
+            profile: provider.name.clone(),
+            provider: provider.model.kind().to_owned(),
             started_at,
             latency_ms: u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
             cost_micros: self.prices.cost_micros(&model, usage),
@@ -224,11 +226,22 @@ async fn listen(
             Err(_) => return Err(CallError::Idle(idle)),
         };
         for piece in batch {
-            if collector.take(piece)? == Flow::Enough {
-                return Ok(());
+            match collector.take(piece)? {
+                Flow::More => {}
+                Flow::Enough => return Ok(()),
+                Flow::Ended => {
+                    read_to_end(pieces).await;
+                    return Ok(());
+                }
             }
         }
     }
+}
+
+/// A body that was read to its end gives its connection back, and the next call saves a handshake.
+async fn read_to_end(mut pieces: PieceStream) {
+    let rest = async { while pieces.next().await.is_some() {} };
+    timeout(READ_TO_END, rest).await.unwrap_or_default();
 }
 
 struct Failure {

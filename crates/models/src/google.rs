@@ -4,8 +4,8 @@ use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_objec
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, Piece, PieceStream};
-use crate::stream::{self, Decoder};
-use crate::{redact, tool_name};
+use crate::stream::Decoder;
+use crate::tool_name;
 use async_trait::async_trait;
 use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ impl Google {
 
 #[async_trait]
 impl Model for Google {
-    fn provider(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "google"
     }
 
@@ -39,7 +39,7 @@ impl Model for Google {
         let mut url = self.endpoint.url(&["models", &method]);
         url.query_pairs_mut().append_pair("alt", "sse");
         let response = self.endpoint.post(url, &body(&self.model, request)).await?;
-        Ok(stream::pieces(response.bytes_stream(), Chunks::default()))
+        Ok(self.endpoint.pieces(response, Chunks::default()))
     }
 }
 
@@ -142,7 +142,7 @@ impl Chunks {
     fn chunk(&mut self, chunk: Chunk) -> Result<Vec<Piece>, CallError> {
         if let Some(error) = chunk.error {
             let kind = if error.status.is_empty() { error.code.to_string() } else { error.status };
-            return Err(CallError::from_stream(&kind, redact::one_line(&error.message, &[])));
+            return Err(CallError::from_stream(&kind, error.message));
         }
         let mut pieces = Vec::new();
         pieces.extend(chunk.usage_metadata.map(usage_piece));

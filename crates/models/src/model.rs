@@ -10,7 +10,7 @@ use futures::stream::BoxStream;
 #[async_trait]
 pub(crate) trait Model: Send + Sync {
     /// As in `ModelCall::provider`.
-    fn provider(&self) -> &'static str;
+    fn kind(&self) -> &'static str;
 
     /// The name the provider knows it by.
     fn name(&self) -> String;

@@ -30,7 +30,7 @@ struct Question<'a> {
 
 #[async_trait]
 impl Model for Offline {
-    fn provider(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "offline"
     }
 

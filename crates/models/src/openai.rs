@@ -3,7 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, PieceStream};
-use crate::{stream, tool_name};
+use crate::tool_name;
 use async_trait::async_trait;
 use cortex_types::{ChatMessage, ChatRequest, ToolCall, ToolSpec};
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ impl OpenAi {
 
 #[async_trait]
 impl Model for OpenAi {
-    fn provider(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "openai"
     }
 
@@ -113,7 +113,7 @@ impl Model for OpenAi {
                 Err(error) => return Err(error),
                 Ok(response) => {
                     self.shape.store(step, Ordering::Relaxed);
-                    return Ok(stream::pieces(response.bytes_stream(), Chunks::default()));
+                    return Ok(self.endpoint.pieces(response, Chunks::default()));
                 }
             }
         }

@@ -57,7 +57,7 @@ impl Scripted {
 
 #[async_trait]
 impl Model for Scripted {
-    fn provider(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "scripted"
     }
 

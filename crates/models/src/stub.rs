@@ -10,7 +10,7 @@ pub(crate) struct Stub;
 
 #[async_trait]
 impl Model for Stub {
-    fn provider(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         "stub"
     }
 

@@ -23,7 +23,7 @@ fn collect_for(
 ) -> Result<ChatReply, CallError> {
     let mut collector = Collector::new(request, &|_| {});
     for piece in pieces {
-        if collector.take(piece)? == Flow::Enough {
+        if collector.take(piece)? != Flow::More {
             break;
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::error::CallError;
 use crate::model::Piece;
-use crate::redact;
 use crate::stream::Decoder;
 use cortex_types::{FinishReason, TokenUsage};
 use serde::Deserialize;
@@ -110,7 +109,7 @@ fn failure(error: &Value) -> CallError {
     };
     let message = text_of("message").unwrap_or_else(|| error.to_string());
     let kind = text_of("type").or_else(|| text_of("code")).unwrap_or_default();
-    CallError::from_stream(&kind, redact::one_line(&message, &[]))
+    CallError::from_stream(&kind, message)
 }
 
 #[derive(Deserialize)]

@@ -134,6 +134,13 @@ async fn a_found_key_is_used_where_its_base_address_says() {
 }
 
 #[tokio::test]
+async fn an_empty_key_counts_as_none() {
+    let empty = Some(FoundKey { api_key: "".into(), base_url: None });
+    let config = ModelsConfig { found: FoundKeys { openai: empty, ..FoundKeys::default() }, ..config() };
+    assert_eq!(order(&models(config).await), ["offline offline offline"]);
+}
+
+#[tokio::test]
 async fn a_found_key_is_never_carried_to_the_address_of_a_profile() {
     let far_side = FarSide::saying(openai("ok")).await;
     let house =

@@ -67,6 +67,18 @@ async fn a_broken_connection_is_a_cut_wherever_it_breaks() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_speak_tls_cannot_be_reached_by_https() {
+    let far_side = FarSide::saying(openai("never")).await;
+    let url = far_side.url.replace("http:", "https:");
+    let models = models(ModelsConfig { providers: openai_at(&[&url]), ..config() }).await;
+    let (answered, _) = ask_listening(&models, &user("hi")).await;
+    let Err(ModelError::Transient { retry_after: None, message }) = answered.outcome else {
+        panic!("{answered:?}")
+    };
+    assert!(message.starts_with("a: could not reach the provider"), "{message}");
+}
+
+#[tokio::test]
 async fn a_tool_call_that_is_cut_is_never_returned() {
     let start = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"x__y","arguments":"{\"a\""}}]}}]}"#;
     check_transient("openai", send(&events(&[start])), "cut off").await;
@@ -184,6 +196,10 @@ async fn neither_the_key_nor_the_address_is_in_an_error() {
         assert!(shown.contains("Incorrect API key provided: ***"), "{shown}");
         assert!(!shown.contains("secret") && !shown.contains("://"), "{shown}");
     }
+    let in_stream = r#"{"error":{"message":"Incorrect API key provided: sk-secret-0123456789"}}"#;
+    let (answered, _) = answer_of("openai", send(&events(&[in_stream])), config().timeouts).await;
+    let shown = format!("{answered:?}");
+    assert!(shown.contains("Incorrect API key provided: ***") && !shown.contains("secret"), "{shown}");
     // Nothing listens on port 1, and the address carries a password.
     let models =
         models(ModelsConfig { providers: openai_at(&["http://me:hunter2@127.0.0.1:1"]), ..config() }).await;

@@ -1,6 +1,6 @@
 //! Which provider is asked next, and when none is.
 
-use crate::far_side::{Act, FarSide, error, events, openai, openai_text};
+use crate::far_side::{Act, FarSide, error, events, one_connection_saying, openai, openai_text};
 use crate::setup::{START, ask, ask_listening, config, models, models_with_clock, openai_at, text, user};
 use cortex_models::{Answered, ModelError, Models, ModelsConfig};
 use cortex_types::{CallOutcome, ManualClock};
@@ -167,4 +167,18 @@ async fn a_cancelled_call_ends_at_once_and_asks_nobody_else() {
     assert_eq!(answered.outcome, Err(ModelError::Cancelled));
     assert_eq!(asked(&answered), ["a"]);
     assert_eq!(far_side.calls(), 1);
+}
+
+#[tokio::test]
+async fn the_next_call_uses_the_connection_of_the_last_one() {
+    let body = openai("again").split_once("\r\n\r\n").unwrap().1.to_owned();
+    let chunked = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+        body.len()
+    );
+    let (url, _serving) = one_connection_saying(chunked).await;
+    let models = models(ModelsConfig { providers: openai_at(&[&url]), ..config() }).await;
+    for _ in 0..3 {
+        assert_eq!(text(&ask(&models, "hi").await), "again");
+    }
 }

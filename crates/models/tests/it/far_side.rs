@@ -79,6 +79,19 @@ impl Drop for FarSide {
     }
 }
 
+/// Takes a single connection and answers every request on it.
+pub(crate) async fn one_connection_saying(response: String) -> (String, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        while read_request(&mut connection).await.is_some() {
+            connection.write_all(response.as_bytes()).await.unwrap();
+        }
+    });
+    (url, serving)
+}
+
 async fn serve(mut connection: TcpStream, answer: Vec<Act>, seen: Arc<Mutex<Vec<Received>>>) {
     let Some(request) = read_request(&mut connection).await else { return };
     seen.lock().unwrap().push(request);
