@@ -126,7 +126,7 @@ impl Client {
         self.get(&format!("/api/v2/outbox/{message}"), &()).await
     }
 
-    /// Makes a dead message claimable again, with fresh attempts.
+    /// Makes a dead or discarded message claimable again, with fresh attempts.
     pub async fn retry_message(&self, message: &OutboxId) -> Result<OutboxRow, ClientError> {
         self.post(&format!("/api/v2/outbox/{message}/retry"), &serde_json::json!({})).await
     }

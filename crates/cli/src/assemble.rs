@@ -10,7 +10,6 @@ use cortex_models::{
 };
 use cortex_runtime::RuntimeConfig;
 use cortex_server::{OwnerKey, ServeConfig};
-use cortex_store::Durability;
 use secrecy::{ExposeSecret, SecretString};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -36,7 +35,10 @@ pub(crate) fn server(
         listen: SocketAddr::new(ip, settings.port),
         home: home.path().to_owned(),
         database: home.database(),
-        durability: Durability::Full,
+        #[cfg(not(feature = "fault-points"))]
+        durability: cortex_store::Durability::Full,
+        #[cfg(feature = "fault-points")]
+        durability: crate::fault::durability(environment),
         owner_keys: keys
             .into_iter()
             .filter_map(|(name, key)| key.map(|key| OwnerKey::new(name, key.expose_secret())))

@@ -23,6 +23,13 @@ impl Context {
         Ok(load(self.home()?.path(), &self.flags, &self.environment)?)
     }
 
+    /// How to talk to the server of this home.
+    pub(crate) fn first_sentence(&self) -> String {
+        let flag =
+            self.home_flag.as_ref().map(|home| format!(" --home {}", home.display())).unwrap_or_default();
+        format!("Say something: cortex{flag} send \"hello\"")
+    }
+
     /// The runtime of a short-lived client: one thread is enough.
     pub(crate) fn client_runtime(&self) -> Result<tokio::runtime::Runtime, Failure> {
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(no_runtime)

@@ -65,10 +65,10 @@ impl Failure {
 
     /// Writing to stdout or stderr failed.
     pub(crate) fn from_output(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::OutputClosed,
-            _ => Self::Coded { code: "output_failed", message: error.to_string() },
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::OutputClosed;
         }
+        Self::Coded { code: "output_failed", message: error.to_string() }
     }
 }
 

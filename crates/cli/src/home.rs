@@ -43,13 +43,18 @@ pub(crate) enum HomeError {
 
 impl HomeError {
     pub(crate) fn from_io(path: &Path, error: io::Error) -> Self {
-        let path = path.to_owned();
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => Self::NotWritable(path),
-            io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly(path),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(path),
-            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => Self::NotAFolder(path),
-            _ => Self::Unusable { path, source: error },
+        use io::ErrorKind as Kind;
+        let (kind, path) = (error.kind(), path.to_owned());
+        if kind == Kind::PermissionDenied {
+            Self::NotWritable(path)
+        } else if kind == Kind::ReadOnlyFilesystem {
+            Self::ReadOnly(path)
+        } else if kind == Kind::StorageFull || kind == Kind::QuotaExceeded {
+            Self::Full(path)
+        } else if kind == Kind::NotADirectory || kind == Kind::AlreadyExists {
+            Self::NotAFolder(path)
+        } else {
+            Self::Unusable { path, source: error }
         }
     }
 }

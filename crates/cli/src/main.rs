@@ -13,6 +13,8 @@ mod duration;
 mod environment;
 mod escape;
 mod exit;
+#[cfg(feature = "fault-points")]
+mod fault;
 mod home;
 mod logging;
 mod panic_line;
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
     rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
     let environment = environment::Environment::from_process();
     panic_line::install(&environment);
+    #[cfg(feature = "fault-points")]
+    fault::arm(&environment);
     let exit = arguments::run(std::env::args_os(), environment);
     ExitCode::from(exit.code())
 }

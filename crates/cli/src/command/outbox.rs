@@ -31,9 +31,9 @@ enum Action {
     },
     /// Show one message
     Show { message: OutboxId },
-    /// Try a dead message again
+    /// Try a dead or discarded message again
     Retry { message: OutboxId },
-    /// Give a message up for good
+    /// Give a message up
     Discard { message: OutboxId },
 }
 

@@ -80,10 +80,8 @@ fn announce(
     credentials.remember_url(&url)?;
     Listening::write(home, running.address())?;
     tracing::info!(%url, "The server listens");
-    let flag =
-        context.home_flag.as_ref().map(|home| format!(" --home {}", home.display())).unwrap_or_default();
     talk(&format!("Cortex listens on {url}"));
-    talk(&format!("Say the first sentence in another terminal: cortex{flag} send \"hello\""));
+    talk(&context.first_sentence());
     Ok(())
 }
 

@@ -44,7 +44,7 @@ pub(super) fn start(context: &Context) -> Result<Exit, Failure> {
         context.terminal.print_json(&json!({"pid": listening.pid, "address": listening.address}))?;
     } else {
         talk(&format!("started, pid {}, {}", listening.pid, listening.url()));
-        talk("say something: cortex send \"hello\"");
+        talk(&context.first_sentence());
     }
     Ok(Exit::Ok)
 }
@@ -71,14 +71,14 @@ fn spawn(home: &Home, context: &Context) -> Result<Child, Failure> {
 fn wait(home: &Home, child: &mut Child, context: &Context) -> Result<Listening, Failure> {
     let runtime = context.client_runtime()?;
     let started = Instant::now();
-    let see_log = || format!("see {}", home.log_file().display());
     loop {
         if let Ok(Some(status)) = child.try_wait() {
             return match (status.code(), daemon::holder(home)) {
                 (Some(2), Some(pid)) => Err(Failure::AlreadyRunning { pid }),
-                _ => {
-                    Err(Failure::Coded { code: "start_failed", message: format!("{}; {status}", see_log()) })
-                }
+                _ => Err(Failure::Coded {
+                    code: "start_failed",
+                    message: format!("{status}; {}", last_words(home)),
+                }),
             };
         }
         if let Some(listening) = Listening::read(home).filter(|listening| listening.pid == child.id()) {
@@ -88,9 +88,17 @@ fn wait(home: &Home, child: &mut Child, context: &Context) -> Result<Listening, 
             }
         }
         if started.elapsed() > START_PATIENCE {
-            let message = format!("pid {} does not answer yet; {}", child.id(), see_log());
+            let message = format!("pid {} does not answer yet; {}", child.id(), last_words(home));
             return Err(Failure::Coded { code: "start_slow", message });
         }
         std::thread::sleep(LOOK_AGAIN);
     }
+}
+
+/// The end of the log, where the child told why.
+fn last_words(home: &Home) -> String {
+    let path = home.log_file();
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it is empty");
+    format!("the log {} ends with: {line}", path.display())
 }

@@ -28,11 +28,9 @@ fn masked_deep(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, field)| match field {
-                Value::String(_) | Value::Number(_) if is_secret_name(name) => {
-                    (name.clone(), Value::from(MASK))
-                }
-                field => (name.clone(), masked_deep(field)),
+            .map(|(name, field)| {
+                let is_secret = is_secret_name(name) && (field.is_string() || field.is_number());
+                (name.clone(), if is_secret { Value::from(MASK) } else { masked_deep(field) })
             })
             .collect(),
         Value::Array(items) => items.iter().map(masked_deep).collect(),
@@ -60,10 +58,11 @@ pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
 
 fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
     for property in &object.properties {
-        match &property.value {
-            ast::Value::Object(object) => collect_secrets(object, ranges),
-            value if is_secret_name(property.name.as_str()) => ranges.push(inside(value)),
-            value => collect_below(value, ranges),
+        let is_block = property.value.as_object().is_some();
+        if is_secret_name(property.name.as_str()) && !is_block {
+            ranges.push(inside(&property.value));
+        } else {
+            collect_below(&property.value, ranges);
         }
     }
 }

@@ -29,6 +29,29 @@ impl Cortex {
         self
     }
 
+    /// A server on a free port that looks for no model on this machine.
+    pub(crate) fn quiet() -> Self {
+        Self::new()
+            .with("CORTEX_PORT", "0")
+            .with("CORTEX_SYNAPSE_URL", "off")
+            .with("CORTEX_OLLAMA_URL", "off")
+    }
+
+    /// A server whose model answers by this script.
+    pub(crate) fn scripted(script: &serde_json::Value) -> Self {
+        let cortex = Self::quiet();
+        let path = cortex.folder.path().join("script.json");
+        std::fs::write(&path, script.to_string()).unwrap();
+        cortex.with("CORTEX_SCRIPTED_MODEL", path.to_str().unwrap())
+    }
+
+    /// Starts the server; it ends with this value.
+    pub(crate) fn started(self) -> Self {
+        let ran = self.run(&["start"]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+        self
+    }
+
     /// A home whose server.json has this text.
     pub(crate) fn with_file(self, text: &str) -> Self {
         std::fs::create_dir_all(self.home()).unwrap();
@@ -69,6 +92,11 @@ impl Cortex {
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
+    /// The pid of the running server, from its own mouth.
+    pub(crate) fn pid(&self) -> u64 {
+        self.json(&["status", "--json"])["server"]["pid"].as_u64().unwrap()
+    }
+
     fn ran(&self, output: &std::process::Output) -> Ran {
         let text =
             |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().replace(&self.shown_home(), "[HOME]");
@@ -77,5 +105,13 @@ impl Cortex {
 
     fn shown_home(&self) -> String {
         Path::display(&self.home()).to_string()
+    }
+}
+
+impl Drop for Cortex {
+    fn drop(&mut self) {
+        if self.path("run/address").exists() {
+            self.run(&["stop", "--force"]);
+        }
     }
 }

@@ -9,3 +9,6 @@ mod cortex;
 mod exit_codes;
 mod help;
 mod home;
+mod lifecycle;
+mod rows;
+mod talk;
