@@ -5,6 +5,7 @@ use crate::config::Flags;
 use crate::context::Context;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
+use crate::panic_line;
 use crate::terminal::{Terminal, talk};
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
@@ -51,6 +52,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>, environment: Enviro
     let no_colour = environment.get_filled("NO_COLOR").is_some();
     match Arguments::try_parse_from(arguments) {
         Ok(Arguments { global, command }) => {
+            panic_line::install(global.home.as_deref(), &environment);
             let terminal = Terminal::new(global.json, no_colour);
             let flags = Flags { host: global.host, port: global.port };
             let context = Context { home_flag: global.home, flags, environment, terminal };

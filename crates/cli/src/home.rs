@@ -148,7 +148,11 @@ fn make_folder(path: &Path) -> Result<(), HomeError> {
 
 fn write_if_missing(path: &Path, text: &str) -> Result<(), HomeError> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => file.write_all(text.as_bytes()).map_err(|error| HomeError::from_io(path, error)),
+        Ok(mut file) => file.write_all(text.as_bytes()).map_err(|error| {
+            // Half a page would never be completed: the next start must find it missing.
+            std::fs::remove_file(path).unwrap_or_default();
+            HomeError::from_io(path, error)
+        }),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(HomeError::from_io(path, error)),
     }

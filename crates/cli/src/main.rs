@@ -29,7 +29,6 @@ fn main() -> ExitCode {
     // The first provider of the process stays; there is no other one.
     rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
     let environment = environment::Environment::from_process();
-    panic_line::install(&environment);
     #[cfg(feature = "fault-points")]
     fault::arm(&environment);
     let exit = arguments::run(std::env::args_os(), environment);

@@ -4,11 +4,12 @@ use crate::environment::Environment;
 use crate::home::Home;
 use crate::redact::{Redactor, secrets_of};
 use crate::terminal::talk;
+use std::path::Path;
 
 /// From now on a panic prints one line that says where to look.
-pub(crate) fn install(environment: &Environment) {
+pub(crate) fn install(home_flag: Option<&Path>, environment: &Environment) {
     let redactor = Redactor::new(secrets_of(environment));
-    let log = Home::choose(None, environment).map(|home| home.log_file());
+    let log = Home::choose(home_flag, environment).map(|home| home.log_file());
     std::panic::set_hook(Box::new(move |panic| {
         let place =
             panic.location().map(|place| format!("{}:{}", place.file(), place.line())).unwrap_or_default();

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     logging::start(&settings.log_level, sink, redactor)
         .map_err(|error| HomeError::from_io(&home.log_file(), error))?;
     let config = assemble::server(&settings, &effective, &credentials, &home, &context.environment)?;
-    context.server_runtime()?.block_on(serve(config, &effective, credentials, &home, context))
+    context.server_runtime()?.block_on(serve(config, &effective, credentials, &home, args, context))
 }
 
 async fn serve(
@@ -48,12 +48,13 @@ async fn serve(
     effective: &Effective,
     mut credentials: Credentials,
     home: &Home,
+    args: &Args,
     context: &Context,
 ) -> Result<Exit, Failure> {
     // Before anything is started: a signal that comes early must not end the process in the middle.
     let mut signals = Signals::listen()?;
     let running = cortex_server::start(config).await.map_err(|error| told(error, effective))?;
-    if let Err(failure) = announce(&running, &mut credentials, home, context) {
+    if let Err(failure) = announce(&running, &mut credentials, home, args, context) {
         running.stop().await;
         return Err(failure);
     }
@@ -74,14 +75,17 @@ fn announce(
     running: &RunningServer,
     credentials: &mut Credentials,
     home: &Home,
+    args: &Args,
     context: &Context,
 ) -> Result<(), Failure> {
     let url = url_of(running.address());
     credentials.remember_url(&url)?;
     Listening::write(home, running.address())?;
     tracing::info!(%url, "The server listens");
-    talk(&format!("Cortex listens on {url}"));
-    talk(&context.first_sentence());
+    if !args.detached {
+        talk(&format!("Cortex listens on {url}"));
+        talk(&context.first_sentence());
+    }
     Ok(())
 }
 
