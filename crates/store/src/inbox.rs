@@ -138,7 +138,7 @@ fn accept(connection: &Connection, new: &NewEvent, now: Millis) -> Result<Accept
             now.0,
             topic.id,
             new.priority.rank(),
-            event_checksum(new),
+            event_checksum(new, now),
         ])?;
     if inserted == 0 {
         return duplicate(connection, new, now);
@@ -149,13 +149,23 @@ fn accept(connection: &Connection, new: &NewEvent, now: Millis) -> Result<Accept
 }
 
 fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
-    let (first, checksum): (String, u32) = connection
+    let (first, same_body): (String, bool) = connection
         .prepare_cached(
-            "SELECT id, checksum FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
+            "SELECT id, topic_key = ?3 AND user_id = ?4 AND text = ?5 AND metadata_json IS ?6
+             FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
         )?
-        .query_row([&new.source, &new.external_message_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        .query_row(
+            params![
+                new.source,
+                new.external_message_id,
+                new.topic_key,
+                new.user_id,
+                new.text,
+                new.metadata_json
+            ],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
     let first: EventId = first.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?;
-    let same_body = checksum == event_checksum(new);
     if !same_body {
         let detail = format!("{} {} came again with another body", new.source, new.external_message_id);
         audit::record(connection, now, "payload_mismatch", first.as_str(), &detail)?;

@@ -118,9 +118,8 @@ impl Outbox<'_> {
     pub async fn find(&self, id: OutboxId) -> Result<Option<OutboxMessage>, StoreError> {
         self.0
             .read(move |connection| {
-                let sql = format!("{SELECT_ROW} WHERE outbox_messages.id = ?1");
                 connection
-                    .prepare_cached(&sql)?
+                    .prepare_cached(&select_where("outbox_messages.id = ?1"))?
                     .query_row([id.as_str()], |row| Ok(outbox_row(row)))
                     .optional()?
                     .transpose()
@@ -186,20 +185,29 @@ pub(crate) fn queue(
             now.0,
             topic,
             event_seq,
-            row_checksum(&reply.topic, &reply.text, reply.payload_json.as_deref()),
+            row_checksum(reply, event_seq, now),
         ])?;
     Ok(())
 }
 
 pub(crate) fn of_event(connection: &Connection, event_seq: i64) -> Result<Vec<OutboxMessage>, StoreError> {
-    let sql = format!("{SELECT_ROW} WHERE event_seq = ?1 ORDER BY outbox_messages.seq");
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement =
+        connection.prepare_cached(&select_where("event_seq = ?1 ORDER BY outbox_messages.seq"))?;
     let rows = statement.query_map([event_seq], |row| Ok(outbox_row(row)))?;
     rows.map(|row| row?).collect()
 }
 
-fn row_checksum(topic: &TopicRef, text: &str, payload_json: Option<&str>) -> u32 {
-    checksum::of(&[&topic.source, &topic.topic_key, text, payload_json.unwrap_or_default()])
+fn row_checksum(reply: &NewReply, event_seq: Option<i64>, created_at: Millis) -> u32 {
+    checksum::of(
+        &[
+            reply.id.as_str(),
+            &reply.topic.source,
+            &reply.topic.topic_key,
+            &reply.text,
+            reply.payload_json.as_deref().unwrap_or_default(),
+        ],
+        &[event_seq.unwrap_or_default(), created_at.0],
+    )
 }
 
 fn list(
@@ -213,42 +221,70 @@ fn list(
         Some(status) => format!("AND outbox_messages.status = '{status}'"),
         None => String::new(),
     };
-    let sql = format!(
-        "{SELECT_ROW} WHERE outbox_messages.seq < ?1 {filter} AND (?3 IS NULL OR outbox_messages.source = ?3)
+    let condition = format!(
+        "outbox_messages.seq < ?1 {filter} AND (?3 IS NULL OR outbox_messages.source = ?3)
          ORDER BY outbox_messages.seq DESC LIMIT ?2"
     );
-    let mut statement = connection.prepare_cached(&sql)?;
+    let mut statement = connection.prepare_cached(&select_where(&condition))?;
     let rows = statement.query_map(params![before, limit, source], |row| Ok(outbox_row(row)))?;
     let rows = rows.map(|row| row?).collect::<Result<Vec<_>, StoreError>>()?;
     Ok(Page::of(rows, limit, |row| row.seq))
 }
 
-const SELECT_ROW: &str = "SELECT outbox_messages.seq, outbox_messages.id, outbox_messages.source, \
-    outbox_messages.topic_key, outbox_messages.text, payload_json, outbox_messages.status, \
-    outbox_messages.attempts, next_attempt_at, lease_expires_at, last_error, inbox_messages.id, \
-    outbox_messages.created_at, outbox_messages.updated_at, leased_at, delivered_at \
-    FROM outbox_messages LEFT JOIN inbox_messages ON inbox_messages.seq = event_seq";
+/// What a message was queued with, and the checksum over it.
+const QUEUED_COLUMNS: &str = "outbox_messages.id, outbox_messages.source, outbox_messages.topic_key, \
+    outbox_messages.text, payload_json, event_seq, outbox_messages.created_at, outbox_messages.checksum";
+
+const STATE_COLUMNS: &str = "outbox_messages.seq, outbox_messages.status, outbox_messages.attempts, \
+    next_attempt_at, lease_expires_at, last_error, inbox_messages.id, outbox_messages.updated_at, leased_at, \
+    delivered_at";
+
+fn select_where(condition: &str) -> String {
+    format!(
+        "SELECT {QUEUED_COLUMNS}, {STATE_COLUMNS} FROM outbox_messages
+         LEFT JOIN inbox_messages ON inbox_messages.seq = event_seq WHERE {condition}"
+    )
+}
+
+/// Reads `QUEUED_COLUMNS`; a row that does not match its checksum is `Damaged`.
+fn as_queued(row: &Row<'_>) -> Result<NewReply, StoreError> {
+    let id: String = row.get(0)?;
+    let reply = NewReply {
+        id: id.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?,
+        topic: TopicRef { source: row.get(1)?, topic_key: row.get(2)? },
+        text: row.get(3)?,
+        payload_json: row.get(4)?,
+    };
+    let stored: u32 = row.get(7)?;
+    if stored == row_checksum(&reply, row.get(5)?, Millis(row.get(6)?)) {
+        Ok(reply)
+    } else {
+        Err(StoreError::Damaged(format!("outbox message {id}: it does not match its checksum")))
+    }
+}
 
 fn outbox_row(row: &Row<'_>) -> Result<OutboxMessage, StoreError> {
-    let id: String = row.get(1)?;
+    let NewReply { id, topic, text, payload_json } = as_queued(row)?;
     let damaged = |what: &str| StoreError::Damaged(format!("outbox message {id}: {what}"));
-    let status: String = row.get(6)?;
-    let event: Option<String> = row.get(11)?;
+    let status: String = row.get(9)?;
+    let status = status.parse().map_err(|_| damaged("its status is unknown"))?;
+    let event: Option<String> = row.get(14)?;
+    let event = event.map(|id| id.parse()).transpose().map_err(|_| damaged("its event id is no id"))?;
     Ok(OutboxMessage {
-        seq: row.get(0)?,
-        id: id.parse().map_err(|_| damaged("its id is no id"))?,
-        topic: TopicRef { source: row.get(2)?, topic_key: row.get(3)? },
-        text: row.get(4)?,
-        payload_json: row.get(5)?,
-        status: status.parse().map_err(|_| damaged("its status is unknown"))?,
-        attempts: row.get(7)?,
-        next_attempt_at: Millis(row.get(8)?),
-        lease_expires_at: row.get::<_, Option<i64>>(9)?.map(Millis),
-        last_error: row.get(10)?,
-        event: event.map(|id| id.parse()).transpose().map_err(|_| damaged("its event id is no id"))?,
-        created_at: Millis(row.get(12)?),
-        updated_at: Millis(row.get(13)?),
-        leased_at: row.get::<_, Option<i64>>(14)?.map(Millis),
-        delivered_at: row.get::<_, Option<i64>>(15)?.map(Millis),
+        seq: row.get(8)?,
+        id,
+        topic,
+        text,
+        payload_json,
+        status,
+        attempts: row.get(10)?,
+        next_attempt_at: Millis(row.get(11)?),
+        lease_expires_at: row.get::<_, Option<i64>>(12)?.map(Millis),
+        last_error: row.get(13)?,
+        event,
+        created_at: Millis(row.get(6)?),
+        updated_at: Millis(row.get(15)?),
+        leased_at: row.get::<_, Option<i64>>(16)?.map(Millis),
+        delivered_at: row.get::<_, Option<i64>>(17)?.map(Millis),
     })
 }

@@ -7,26 +7,30 @@ use rusqlite::Row;
 pub(crate) const EVENT_COLUMNS: &str = "seq, id, source, topic_key, external_message_id, idempotency_key, user_id, \
     text, occurred_at, metadata_json, priority, status, attempts, error, created_at, updated_at, checksum";
 
-pub(crate) fn event_checksum(event: &NewEvent) -> u32 {
-    checksum::of(&[
-        &event.source,
-        &event.topic_key,
-        &event.external_message_id,
-        &event.user_id,
-        &event.text,
-        event.metadata_json.as_deref().unwrap_or_default(),
-    ])
+pub(crate) fn event_checksum(event: &NewEvent, created_at: Millis) -> u32 {
+    checksum::of(
+        &[
+            event.id.as_str(),
+            &event.source,
+            &event.topic_key,
+            &event.external_message_id,
+            &event.idempotency_key,
+            &event.user_id,
+            &event.text,
+            event.metadata_json.as_deref().unwrap_or_default(),
+        ],
+        &[event.occurred_at.0, event.priority.rank(), created_at.0],
+    )
 }
 
 /// Reads `EVENT_COLUMNS`; a row that does not match its checksum is `Damaged`.
 pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
     let id: String = row.get(1)?;
     let damaged = |what: &str| StoreError::Damaged(format!("event {id}: {what}"));
-    let status: String = row.get(11)?;
-    let event = Event {
-        seq: row.get(0)?,
+    let as_it_came = NewEvent {
         id: id.parse::<EventId>().map_err(|_| damaged("its id is no id"))?,
-        topic: TopicRef { source: row.get(2)?, topic_key: row.get(3)? },
+        source: row.get(2)?,
+        topic_key: row.get(3)?,
         external_message_id: row.get(4)?,
         idempotency_key: row.get(5)?,
         user_id: row.get(6)?,
@@ -34,20 +38,28 @@ pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
         occurred_at: Millis(row.get(8)?),
         metadata_json: row.get(9)?,
         priority: Priority::from_rank(row.get(10)?),
+    };
+    let status: String = row.get(11)?;
+    let created_at = Millis(row.get(14)?);
+    let stored: u32 = row.get(16)?;
+    if stored != event_checksum(&as_it_came, created_at) {
+        return Err(damaged("it does not match its checksum"));
+    }
+    Ok(Event {
+        seq: row.get(0)?,
+        id: as_it_came.id,
+        topic: TopicRef { source: as_it_came.source, topic_key: as_it_came.topic_key },
+        external_message_id: as_it_came.external_message_id,
+        idempotency_key: as_it_came.idempotency_key,
+        user_id: as_it_came.user_id,
+        text: as_it_came.text,
+        occurred_at: as_it_came.occurred_at,
+        metadata_json: as_it_came.metadata_json,
+        priority: as_it_came.priority,
         status: status.parse::<InboxStatus>().map_err(|_| damaged("its status is unknown"))?,
         attempts: row.get(12)?,
         error: row.get(13)?,
-        created_at: Millis(row.get(14)?),
+        created_at,
         updated_at: Millis(row.get(15)?),
-    };
-    let stored: u32 = row.get(16)?;
-    let found = checksum::of(&[
-        &event.topic.source,
-        &event.topic.topic_key,
-        &event.external_message_id,
-        &event.user_id,
-        &event.text,
-        event.metadata_json.as_deref().unwrap_or_default(),
-    ]);
-    if stored == found { Ok(event) } else { Err(damaged("it does not match its checksum")) }
+    })
 }

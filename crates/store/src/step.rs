@@ -17,7 +17,7 @@ pub(crate) fn record(connection: &Connection, event_seq: i64, step: &Step) -> Re
             step.body.kind(),
             body,
             step.at.0,
-            checksum::of(&[&body])
+            checksum::of(&[&body], &[event_seq, i64::from(step.number), step.at.0])
         ])?;
     Ok(())
 }
@@ -38,7 +38,7 @@ pub(crate) fn load(connection: &Connection, event_seq: i64) -> Result<Vec<Step>,
     rows.map(|row| {
         let (number, at, body, sum) = row?;
         let damaged = |what: &str| StoreError::Damaged(format!("step {number} of event {event_seq}: {what}"));
-        if checksum::of(&[&body]) != sum {
+        if checksum::of(&[&body], &[event_seq, i64::from(number), at]) != sum {
             return Err(damaged("it does not match its checksum"));
         }
         let body: StepBody = serde_json::from_str(&body).map_err(|error| damaged(&error.to_string()))?;

@@ -136,9 +136,8 @@ fn answer(
         step::record(connection, event.seq, last)?;
     }
     fail_point!("turn.finish.after_step");
-    let key = &event.topic.topic_key;
-    remember(connection, key, topic, event.seq, "user", &event.text, event.created_at)?;
-    remember(connection, key, topic, event.seq, "assistant", &finished.content, now)?;
+    remember(connection, event, topic, "user", &event.text, event.created_at)?;
+    remember(connection, event, topic, "assistant", &finished.content, now)?;
     fail_point!("turn.finish.after_history");
     for reply in &finished.replies {
         outbox::queue(connection, reply, Some(event.seq), now)?;
@@ -171,20 +170,24 @@ fn settle(
 
 fn remember(
     connection: &Connection,
-    topic_key: &str,
+    event: &Event,
     topic: i64,
-    seq: i64,
     role: &str,
     content: &str,
     at: Millis,
 ) -> Result<(), StoreError> {
+    let sum = history_checksum(&event.topic, role, content, at);
     connection
         .prepare_cached(
             "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
-        .execute(params![topic_key, role, content, at.0, topic, seq, checksum::of(&[role, content])])?;
+        .execute(params![event.topic.topic_key, role, content, at.0, topic, event.seq, sum])?;
     Ok(())
+}
+
+fn history_checksum(topic: &TopicRef, role: &str, content: &str, at: Millis) -> u32 {
+    checksum::of(&[&topic.source, &topic.topic_key, role, content], &[at.0])
 }
 
 fn history(connection: &Connection, topic: &TopicRef, limit: u32) -> Result<Vec<HistoryRow>, StoreError> {
@@ -201,7 +204,7 @@ fn history(connection: &Connection, topic: &TopicRef, limit: u32) -> Result<Vec<
     let mut newest_first = Vec::new();
     for row in rows {
         let (history, sum) = row?;
-        if checksum::of(&[&history.role, &history.content]) != sum {
+        if history_checksum(topic, &history.role, &history.content, history.at) != sum {
             return Err(StoreError::Damaged(format!("turn {} does not match its checksum", history.id)));
         }
         newest_first.push(history);

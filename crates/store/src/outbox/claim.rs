@@ -1,11 +1,11 @@
 //! The claim inside a poll: due rows in order, dead letters sorted out, each row leased to one poller.
 
-use super::{OutboxPoll, mint, row_checksum};
+use super::{OutboxPoll, QUEUED_COLUMNS, as_queued, mint};
 use crate::StoreError;
 use crate::trace::{self, NoteKind};
-use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, TopicRef};
+use cortex_types::{Delivery, LeaseToken, Millis, NewReply};
 use fail::fail_point;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -15,6 +15,7 @@ struct Candidate {
     event_seq: Option<i64>,
     attempts: u32,
     was_leased: bool,
+    is_readable: bool,
     /// The seed's claim order; ties go by insertion.
     order: (i64, i64, i64),
 }
@@ -36,7 +37,8 @@ pub(super) fn claim_due(
             if deliveries.len() == wanted {
                 break;
             }
-            if request.ordered && !topics.lets_through(connection, &candidate)? {
+            let must_wait = request.ordered && candidate.is_readable;
+            if must_wait && !topics.lets_through(connection, &candidate)? {
                 continue;
             }
             deliveries.extend(lease_or_bury(connection, request, &candidate, now)?);
@@ -62,20 +64,10 @@ fn due_candidates(
              ORDER BY next_attempt_at, created_at, seq LIMIT ?6"
         );
         let mut statement = connection.prepare_cached(&sql)?;
-        let rows = statement.query_map(
-            params![request.source, now.0, after.0, after.1, after.2, request.max],
-            |row| {
-                let seq = row.get(0)?;
-                Ok(Candidate {
-                    seq,
-                    topic_id: row.get(1)?,
-                    event_seq: row.get(2)?,
-                    attempts: row.get(3)?,
-                    was_leased: status == "leased",
-                    order: (row.get(4)?, row.get(5)?, seq),
-                })
-            },
-        )?;
+        let rows = statement
+            .query_map(params![request.source, now.0, after.0, after.1, after.2, request.max], |row| {
+                candidate(row, status == "leased")
+            })?;
         for row in rows {
             candidates.push(row?);
         }
@@ -84,6 +76,23 @@ fn due_candidates(
     // Past the first `max` the other list may have rows in between; they come with the next round.
     candidates.truncate(request.max as usize);
     Ok(candidates)
+}
+
+/// A row that cannot be read must not end the poll: it would end every later one too.
+fn candidate(row: &Row<'_>, was_leased: bool) -> rusqlite::Result<Candidate> {
+    let seq = row.get(0)?;
+    let order = (row.get(4)?, row.get(5)?, seq);
+    let (topic_id, event_seq, attempts) = (row.get(1), row.get(2), row.get(3));
+    let is_readable = topic_id.is_ok() && event_seq.is_ok() && attempts.is_ok();
+    Ok(Candidate {
+        seq,
+        topic_id: topic_id.unwrap_or_default(),
+        event_seq: event_seq.unwrap_or_default(),
+        attempts: attempts.unwrap_or_default(),
+        was_leased,
+        is_readable,
+        order,
+    })
 }
 
 /// Which messages of a topic may go, when order is asked for.
@@ -124,12 +133,36 @@ fn lease_or_bury(
     candidate: &Candidate,
     now: Millis,
 ) -> Result<Option<Delivery>, StoreError> {
-    let attempts = candidate.attempts + 1;
+    let attempts = candidate.attempts.saturating_add(1);
     if attempts > request.attempts_max {
         let reason = format!("not delivered in {} attempts", request.attempts_max);
         bury(connection, candidate, attempts, &reason, now)?;
         return Ok(None);
     }
+    match lease(connection, request, candidate, attempts, now) {
+        Ok(delivery) => Ok(Some(delivery)),
+        Err(StoreError::Damaged(reason)) => {
+            tracing::error!(
+                seq = candidate.seq,
+                reason,
+                "A stored outbox message is damaged and was set aside"
+            );
+            bury(connection, candidate, attempts, &format!("damaged on disk: {reason}"), now)?;
+            Ok(None)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+fn lease(
+    connection: &Connection,
+    request: &OutboxPoll,
+    candidate: &Candidate,
+    attempts: u32,
+    now: Millis,
+) -> Result<Delivery, StoreError> {
+    let sql = format!("SELECT {QUEUED_COLUMNS} FROM outbox_messages WHERE seq = ?1");
+    let reply = connection.prepare_cached(&sql)?.query_row([candidate.seq], |row| Ok(as_queued(row)))??;
     let lease = LeaseToken::from_ulid(mint(now));
     let lease_expires_at = now.after(request.lease);
     connection
@@ -141,32 +174,8 @@ fn lease_or_bury(
     if let (true, Some(event_seq)) = (candidate.was_leased, candidate.event_seq) {
         trace::note(connection, event_seq, now, NoteKind::LeaseExpired, "the connector never answered")?;
     }
-    let delivery = connection
-        .prepare_cached(
-            "SELECT id, source, topic_key, text, payload_json, checksum FROM outbox_messages WHERE seq = ?1",
-        )?
-        .query_row([candidate.seq], |row| {
-            let topic = TopicRef { source: row.get(1)?, topic_key: row.get(2)? };
-            let text: String = row.get(3)?;
-            let payload_json: Option<String> = row.get(4)?;
-            let sum: u32 = row.get(5)?;
-            let id: Result<OutboxId, _> = row.get::<_, String>(0)?.parse();
-            let whole = sum == row_checksum(&topic, &text, payload_json.as_deref());
-            Ok(id.ok().filter(|_| whole).map(|id| Delivery {
-                id,
-                lease,
-                lease_expires_at,
-                topic,
-                text,
-                payload_json,
-                attempts,
-            }))
-        })?;
-    if delivery.is_none() {
-        tracing::error!(seq = candidate.seq, "A stored outbox message is damaged and was set aside");
-        bury(connection, candidate, attempts, "damaged on disk: it does not match its checksum", now)?;
-    }
-    Ok(delivery)
+    let NewReply { id, topic, text, payload_json } = reply;
+    Ok(Delivery { id, lease, lease_expires_at, topic, text, payload_json, attempts })
 }
 
 fn bury(
