@@ -4,8 +4,11 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const FILE: &str = "run/cortex.lock";
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Held for the life of a server; the kernel frees it when the process ends, however it ends.
 #[derive(Debug)]
@@ -27,12 +30,16 @@ impl HomeLock {
         let path = home.join(FILE);
         let unusable = |source| LockError::Unusable { path: path.clone(), source };
         let mut file = open(&path).map_err(unusable)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LockError::AlreadyRunning { pid: read_pid(&mut file).unwrap_or(0) });
+        for look in 1.. {
+            match file.try_lock() {
+                Ok(()) => break,
+                // Somebody who only asks for the holder has the lock for a moment, too.
+                Err(TryLockError::WouldBlock) if look < LOOKS => std::thread::sleep(BETWEEN_LOOKS),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(LockError::AlreadyRunning { pid: read_pid(&mut file).unwrap_or(0) });
+                }
+                Err(TryLockError::Error(source)) => return Err(unusable(source)),
             }
-            Err(TryLockError::Error(source)) => return Err(unusable(source)),
         }
         write_pid(&mut file).map_err(unusable)?;
         Ok(Self { _file: file })
