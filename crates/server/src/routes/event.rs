@@ -3,10 +3,11 @@
 use super::inbox::{self, event_id};
 use super::outbox_admin;
 use crate::live::watch;
+use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use cortex_api::{ErrorBody, ErrorCode, EventTrace, TraceEntry, TraceWhat};
 use cortex_store::{AuditRow, NoteKind};
@@ -19,7 +20,7 @@ use futures::{Stream, StreamExt};
 ))]
 pub(crate) async fn trace(
     State(app): State<AppState>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<Json<EventTrace>, Refusal> {
     let id = event_id(&id)?;
     let audit = app.store.audit_of(id.to_string()).await?;
@@ -35,7 +36,7 @@ pub(crate) async fn trace(
 ))]
 pub(crate) async fn live(
     State(app): State<AppState>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<Sse<impl Stream<Item = Result<SseEvent, serde_json::Error>> + use<>>, Refusal> {
     let watched = watch(&app.store, &app.bus, event_id(&id)?).await?;
     let watched = watched.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;

@@ -1,10 +1,11 @@
 //! `/api/v2/inbox`: the accepted events, for people.
 
+use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use cortex_api::{ErrorBody, ErrorCode, InboxList, InboxQuery, InboxRow};
 use cortex_store::{PageRequest, RetryRefused};
 use cortex_types::{Event, EventId};
@@ -32,10 +33,7 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/api/v2/inbox/{id}", tag = "inbox", params(("id" = String, Path)), responses(
     (status = 200, body = InboxRow), (status = 404, body = ErrorBody),
 ))]
-pub(crate) async fn show(
-    State(app): State<AppState>,
-    Path(id): Path<String>,
-) -> Result<Json<InboxRow>, Refusal> {
+pub(crate) async fn show(State(app): State<AppState>, PathId(id): PathId) -> Result<Json<InboxRow>, Refusal> {
     let event = app.store.inbox().find(event_id(&id)?).await?;
     event.map(|event| Json(row(event))).ok_or_else(|| Refusal::new(ErrorCode::NotFound))
 }
@@ -47,7 +45,7 @@ pub(crate) async fn show(
 ))]
 pub(crate) async fn retry(
     State(app): State<AppState>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<(StatusCode, Json<InboxRow>), Refusal> {
     let id = event_id(&id)?;
     app.intake.retry(id.clone()).await?.map_err(|refused| match refused {

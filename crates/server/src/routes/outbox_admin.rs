@@ -1,11 +1,12 @@
 //! `/api/v2/outbox`: messages on their way out, for people.
 
 use super::inbox::{checked, page};
+use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use cortex_api::{ErrorBody, ErrorCode, OutboxList, OutboxQuery, OutboxRow};
 use cortex_store::{DiscardOutcome, Page, RequeueOutcome};
 use cortex_types::{OutboxId, OutboxStatus};
@@ -42,7 +43,7 @@ pub(crate) async fn dead(
 ))]
 pub(crate) async fn show(
     State(app): State<AppState>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<Json<OutboxRow>, Refusal> {
     found(&app, outbox_id(&id)?).await
 }
@@ -53,7 +54,7 @@ pub(crate) async fn show(
 ))]
 pub(crate) async fn retry(
     State(app): State<AppState>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<Json<OutboxRow>, Refusal> {
     let id = outbox_id(&id)?;
     match app.outbox.requeue(id.clone()).await? {
@@ -71,7 +72,7 @@ pub(crate) async fn retry(
 ))]
 pub(crate) async fn discard(
     State(app): State<AppState>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
 ) -> Result<Json<OutboxRow>, Refusal> {
     let id = outbox_id(&id)?;
     match app.outbox.discard(id.clone()).await? {
