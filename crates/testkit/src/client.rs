@@ -1,6 +1,6 @@
 //! A plain HTTP client that sends exactly what it is told, odd requests too.
 
-#![expect(clippy::expect_used, reason = "tests fail by panicking")]
+#![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use serde_json::Value;
 use std::net::SocketAddr;

@@ -8,17 +8,18 @@ use std::time::Duration;
 /// 15 January 2027, 08:00 UTC.
 const START: Millis = Millis(1_800_000_000_000);
 
-/// Holds the time of a one-threaded runtime, which is what `#[tokio::test]` makes.
+/// Holds the time of a runtime that was started with `#[tokio::test(start_paused = true)]`.
 ///
-/// Sockets and the store's threads go on as ever; only timers wait for `advance`.
+/// Sockets and the store's threads go on as ever; only timers wait for `advance`. A runtime that is paused later
+/// stands between two milliseconds, where even a sleep of nothing never ends.
 pub struct FrozenTime {
     clock: Arc<ManualClock>,
     _hold: Sender<()>,
 }
 
 impl FrozenTime {
-    pub fn freeze() -> Self {
-        tokio::time::pause();
+    /// Call it first: until then a runtime that waits moves its own time.
+    pub fn hold() -> Self {
         // A paused runtime that has nothing to do jumps to its next timer, unless blocking work is under way.
         let (hold, released) = channel::<()>();
         drop(tokio::task::spawn_blocking(move || released.recv()));
@@ -33,7 +34,12 @@ impl FrozenTime {
         self.clock.now()
     }
 
+    /// Whole milliseconds only.
     pub async fn advance(&self, by: Duration) {
+        assert!(
+            by.subsec_nanos().is_multiple_of(1_000_000),
+            "{by:?} would leave time between two milliseconds"
+        );
         self.clock.advance_ms(i64::try_from(by.as_millis()).unwrap_or(i64::MAX));
         tokio::time::advance(by).await;
     }

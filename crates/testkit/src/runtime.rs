@@ -1,6 +1,6 @@
 //! The flow without its doors: intake, pump and outbox over a temporary store, on a test's own time.
 
-#![expect(clippy::expect_used, reason = "tests fail by panicking")]
+#![expect(clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 use crate::frozen_time::FrozenTime;
 use crate::models::TestModels;

@@ -1,0 +1,99 @@
+//! Host and Origin: a page elsewhere reaches no route, whatever name it gives this machine.
+
+use crate::openapi::routes;
+use cortex_testkit::{Answer, ServerSetup, exchange};
+use serde_json::{Value, json};
+
+fn refused(answer: &Answer) -> (u16, Value) {
+    (answer.status, answer.json()["error"].clone())
+}
+
+#[tokio::test]
+async fn a_foreign_host_is_421_on_every_route() {
+    let server = ServerSetup::echoing().start().await;
+    for (method, path) in routes() {
+        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil:80", "[::2]", "0.0.0.0", ""] {
+            let request = server.request(&method, &path).without("host").header("host", host);
+            let answer = request.json(&json!({})).send().await;
+            assert_eq!(refused(&answer), (421, json!("host_not_allowed")), "{method} {path} at {host:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn our_own_names_are_answered_with_any_port() {
+    let server = ServerSetup::echoing().allowing("Cortex.lan", "https://ui.lan").start().await;
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "localhost",
+        "LocalHost:7751",
+        "[::1]:7751",
+        "cortex.lan",
+        "cortex.LAN:80",
+    ] {
+        let answer = server.request("GET", "/health").without("host").header("host", host).send().await;
+        assert_eq!(answer.status, 200, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn no_host_two_hosts_or_a_foreign_address_line_are_refused() {
+    let server = ServerSetup::echoing().start().await;
+    let heads = [
+        "GET /health HTTP/1.0\r\n\r\n".to_owned(),
+        "GET /health HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned(),
+        "GET /health HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\nconnection: close\r\n\r\n".to_owned(),
+        "GET http://evil.example/health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".to_owned(),
+    ];
+    for head in heads {
+        let answer = exchange(server.address(), head.as_bytes()).await;
+        assert_eq!(refused(&answer), (421, json!("host_not_allowed")), "{head:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_origin_is_403_on_every_route_and_nobody_is_invited() {
+    let server = ServerSetup::echoing().start().await;
+    let other_port = format!("http://127.0.0.1:{}", server.address().port() ^ 1);
+    for (method, path) in routes() {
+        for origin in ["https://evil.example", "null", "http://localhost", other_port.as_str(), "file://", ""]
+        {
+            let answer =
+                server.request(&method, &path).header("origin", origin).json(&json!({})).send().await;
+            assert_eq!(
+                refused(&answer),
+                (403, json!("origin_not_allowed")),
+                "{method} {path} from {origin:?}"
+            );
+            assert_eq!(answer.header("access-control-allow-origin"), None);
+        }
+    }
+}
+
+#[tokio::test]
+async fn our_own_origin_a_configured_one_and_none_are_answered() {
+    let server = ServerSetup::echoing().allowing("cortex.lan", "https://ui.lan").start().await;
+    let port = server.address().port();
+    for origin in [
+        format!("http://127.0.0.1:{port}"),
+        format!("http://localhost:{port}"),
+        format!("http://[::1]:{port}"),
+        "https://ui.lan".to_owned(),
+    ] {
+        let answer = server.request("GET", "/api/v2/status").header("origin", &origin).send().await;
+        assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, None), "{origin}");
+    }
+}
+
+#[tokio::test]
+async fn a_preflight_of_a_foreign_page_is_refused() {
+    let server = ServerSetup::echoing().start().await;
+    let preflight = server
+        .request("OPTIONS", "/ingest")
+        .without_key()
+        .header("origin", "https://evil.example")
+        .header("access-control-request-method", "POST");
+    let answer = preflight.send().await;
+    assert_eq!(refused(&answer), (403, json!("origin_not_allowed")));
+}

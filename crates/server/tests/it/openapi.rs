@@ -1,0 +1,48 @@
+//! The OpenAPI document, and the promise that every route in it is guarded.
+
+use cortex_server::OPEN_ROUTES;
+use cortex_testkit::ServerSetup;
+use serde_json::{Value, json};
+
+/// Method and path of every documented route; ids are filled in.
+pub(crate) fn routes() -> Vec<(String, String)> {
+    let document = serde_json::to_value(cortex_server::openapi()).unwrap();
+    let paths = document["paths"].as_object().unwrap().iter();
+    let routes = paths.flat_map(|(path, methods)| {
+        let filled = path.replace("{id}", "evt_01J00000000000000000000000");
+        methods.as_object().unwrap().keys().map(move |method| (method.to_uppercase(), filled.clone()))
+    });
+    routes.collect()
+}
+
+#[tokio::test]
+async fn the_document_is_served_as_it_was_agreed() {
+    let server = ServerSetup::echoing().start().await;
+    let served: Value = server.get("/openapi.json").await.json();
+    assert_eq!(served, serde_json::to_value(cortex_server::openapi()).unwrap());
+    insta::with_settings!({ sort_maps => true }, { insta::assert_json_snapshot!("openapi", served) });
+}
+
+#[tokio::test]
+async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones() {
+    let server = ServerSetup::echoing().start().await;
+    let routes = routes();
+    assert!(routes.len() >= 21, "{routes:?}");
+    for (method, path) in routes {
+        let answer = server.request(&method, &path).without_key().json(&json!({})).send().await;
+        if OPEN_ROUTES.contains(&path.as_str()) {
+            assert_eq!(answer.status, 200, "{method} {path}");
+        } else {
+            assert_eq!(answer.seen(), (401, json!({ "error": "unauthorized" })), "{method} {path}");
+        }
+    }
+    for path in ["/", "/nothing", "/api/v2/nothing", "/health/", "/healthz/x", "//health"] {
+        let answer = server.request("GET", path).without_key().send().await;
+        assert_eq!(answer.seen(), (401, json!({ "error": "unauthorized" })), "{path}");
+    }
+}
+
+#[test]
+fn the_open_routes_are_only_those_of_health() {
+    assert_eq!(OPEN_ROUTES, ["/health", "/healthz", "/readyz"]);
+}
