@@ -7,6 +7,7 @@
 )]
 
 mod child;
+mod faults;
 mod suite;
 mod summary;
 mod test;
@@ -23,11 +24,18 @@ struct Command {
     run: fn(root: &Path, arguments: &[String]) -> Result<ExitCode>,
 }
 
-const COMMANDS: &[Command] = &[Command {
-    name: "test",
-    about: "everything a change must pass; --quick for format, lints and tests alone",
-    run: test::run,
-}];
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        about: "everything a change must pass; --quick for format, lints and tests alone",
+        run: test::run,
+    },
+    Command {
+        name: "faults",
+        about: "break the server in every way it must survive; --short, --layer, --control",
+        run: faults::run,
+    },
+];
 
 /// The same code as the product's usage errors.
 const USAGE_ERROR: u8 = 64;

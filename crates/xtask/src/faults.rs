@@ -1,0 +1,103 @@
+//! `cargo xtask faults`: breaks the server in every way it must survive, and counts.
+
+mod build;
+mod checker;
+mod client;
+mod database;
+mod expected;
+mod history;
+mod http;
+mod kills;
+mod load;
+mod report;
+mod server;
+
+use crate::USAGE_ERROR;
+use crate::child::Workplace;
+use anyhow::Result;
+use report::{Findings, Line};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// How much of a layer is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Full,
+    Short,
+}
+
+/// The builds under test.
+pub(crate) struct Programs {
+    pub(crate) shipped: PathBuf,
+    pub(crate) with_points: PathBuf,
+}
+
+/// What the layers run with.
+struct Bench {
+    workplace: Workplace,
+    programs: Programs,
+    extent: Extent,
+}
+
+/// A way to break the server.
+struct Layer {
+    name: &'static str,
+    run: fn(&Bench) -> Result<Findings>,
+}
+
+const LAYERS: &[Layer] = &[Layer { name: "L4", run: |bench| kills::run(&bench.programs, bench.extent) }];
+
+const USAGE: &str = "usage: cargo xtask faults [--short] [--layer L1|L3|L4|L5|named] [--control]";
+
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    extent: Extent,
+    layer: Option<String>,
+    control: bool,
+}
+
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
+    let Some(options) = parse(arguments) else {
+        eprintln!("{USAGE}");
+        return Ok(ExitCode::from(USAGE_ERROR));
+    };
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let workplace = Workplace { root: root.to_owned(), search_path };
+    let programs = build::programs(&workplace)?;
+    let bench = Bench { workplace, programs, extent: options.extent };
+    let is_chosen = |layer: &&Layer| options.layer.as_deref().is_none_or(|chosen| chosen == layer.name);
+    let lines: Vec<Line> = LAYERS.iter().filter(is_chosen).map(|layer| perform(layer, &bench)).collect();
+    println!("\n{}", report::table(&lines));
+    Ok(if lines.iter().all(Line::is_green) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A layer that cannot go on is a violation like any other: the next ones still run.
+fn perform(layer: &Layer, bench: &Bench) -> Line {
+    let started = Instant::now();
+    let findings = (layer.run)(bench).unwrap_or_else(|error| {
+        let mut findings = Findings::default();
+        findings.violation(format!("{error:#}"));
+        findings
+    });
+    let line = Line { layer: layer.name, findings, took: started.elapsed() };
+    println!("{line}");
+    line
+}
+
+fn parse(arguments: &[String]) -> Option<Options> {
+    let mut options = Options { extent: Extent::Full, layer: None, control: false };
+    let mut words = arguments.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--short" => options.extent = Extent::Short,
+            "--control" => options.control = true,
+            "--layer" => {
+                let name = words.next()?;
+                options.layer = Some(LAYERS.iter().find(|layer| layer.name == name)?.name.to_owned());
+            }
+            _ => return None,
+        }
+    }
+    Some(options)
+}
