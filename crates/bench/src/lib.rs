@@ -1,1 +1,23 @@
-//! placeholder
+//! `cortex bench`: workloads, their baselines, and ratios of the two measured side by side.
+//!
+//! A figure is always of one run on one machine: A and B take turns, so that whatever else the machine does meets
+//! both. `docs/benchmarks.md` defines every A and B.
+
+mod baseline;
+mod bed;
+mod client;
+mod error;
+mod fill;
+mod machine;
+mod options;
+mod plot;
+mod report;
+mod run;
+mod sample;
+mod workload;
+
+pub use error::BenchError;
+pub use options::{BenchName, BenchOptions, Progress, Scale};
+pub use plot::plot;
+pub use report::{Bound, Check, Fact, Figure, Goal, Report, Round, Unit, Verdict};
+pub use run::run;

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod bench;
 mod chat;
 mod completions;
 mod config;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Usage(usage::Args),
     Config(config::Args),
     Key(key::Args),
+    Bench(bench::Args),
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
@@ -63,6 +65,7 @@ impl Command {
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),
             Self::Key(args) => key::run(args, context),
+            Self::Bench(args) => bench::run(args, context),
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
             Self::Version(args) => version::run(args, context),

@@ -72,7 +72,7 @@ impl Model for Scripted {
         };
         let delay = Duration::from_millis(answer.delay_ms);
         if let Some(error) = &answer.error {
-            tokio::time::sleep(delay).await;
+            pause(delay).await;
             return match error_of(error) {
                 Some(error) => Err(error),
                 None => std::future::pending().await,
@@ -80,13 +80,20 @@ impl Model for Scripted {
         }
         let batches = stream::iter(batches(answer, last_user_text(request)));
         let paced = batches.then(move |batch| async move {
-            tokio::time::sleep(delay).await;
+            pause(delay).await;
             batch
         });
         Ok(match answer.then {
             Ending::Finish | Ending::Cut | Ending::Malformed => paced.boxed(),
             Ending::Hang => paced.chain(stream::pending()).boxed(),
         })
+    }
+}
+
+/// Even a sleep of no time waits for the next tick of the timer, a millisecond later.
+async fn pause(delay: Duration) {
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
     }
 }
 

@@ -29,6 +29,7 @@ fn the_help_names_every_command() {
           usage        Show what the models were asked and what it cost
           config       Show the server's settings
           key          Show a key of this home
+          bench        Measure this program against baselines of its own: exit 1 when a goal is missed
           completions  Print the completions of a shell
           man          Print the manual page
           version      Print the version

@@ -1,0 +1,238 @@
+//! An aged database, written straight to disk: what months of use leave behind, in seconds.
+//!
+//! The rows are those that the store would have written, checksums and all; the store itself proves it whenever it
+//! reads one. Going through the store would take minutes for a million events.
+
+use crate::BenchError;
+use cortex_store::{Store, StoreConfig};
+use cortex_types::{
+    ChatReply, Clock, EventId, FinishReason, Millis, OutboxId, Priority, StepBody, SystemClock, TokenUsage,
+};
+use rusqlite::{Connection, Transaction, params};
+use std::path::Path;
+use ulid::Ulid;
+
+/// The channel all of it came through.
+pub(crate) const SOURCE: &str = "bench";
+pub(crate) const REPLY: &str =
+    "You said that you want to be reminded every weekday at nine, and so it will be.";
+const TEXT: &str = "Remind me every weekday at nine, please";
+const USER: &str = "user-998877";
+const HOUR_MS: i64 = 60 * 60 * 1_000;
+
+const OUTBOX_ROW: &str =
+    "INSERT INTO outbox_messages(id, source, topic_key, text, status, attempts, next_attempt_at,
+  created_at, updated_at, topic_id, event_seq, delivered_at, checksum)
+  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?7, ?8, ?9, ?10, ?11)";
+
+/// What finished events left in the outbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    /// One delivered message each.
+    Delivered,
+    /// One delivered message each, and one that is due.
+    OneOpen,
+}
+
+/// How much there is of what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fill {
+    pub(crate) events: u64,
+    /// The oldest `done` of them are answered; the others wait.
+    pub(crate) done: u64,
+    /// Events go to the topics in turn.
+    pub(crate) topics: u64,
+    pub(crate) replies: Replies,
+}
+
+impl Fill {
+    /// Creates the database at `path` through the store and fills it.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), BenchError> {
+        let (store, thread) = Store::open(StoreConfig::at(path))?;
+        drop(store);
+        thread.close();
+        let mut connection = Connection::open(path)?;
+        // A crash in the middle costs the file, and the file is ours alone.
+        connection.pragma_update(None, "journal_mode", "memory")?;
+        connection.pragma_update(None, "synchronous", "off")?;
+        connection.pragma_update(None, "cache_size", -64_000)?;
+        let now = Millis(SystemClock::start().now().0 - HOUR_MS);
+        let transaction = connection.transaction()?;
+        self.write_topics(&transaction)?;
+        self.write_events(&transaction, now)?;
+        self.write_ends(&transaction, now)?;
+        transaction.commit()?;
+        drop(connection);
+        // What follows is timed on the disk: nothing of this may still be on its way there.
+        Ok(std::fs::File::open(path)?.sync_all()?)
+    }
+
+    /// Topics from 1; the head of each is its oldest waiting event.
+    fn write_topics(&self, transaction: &Transaction<'_>) -> Result<(), BenchError> {
+        let mut insert = transaction.prepare(
+            "INSERT INTO topics(id, source, topic_key, head_seq, head_priority) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
+        for topic in 0..self.topics {
+            let next = self.done + (topic + self.topics - self.done % self.topics) % self.topics + 1;
+            let head = (next <= self.events).then_some(next);
+            insert.execute(params![topic + 1, SOURCE, topic_key(topic), head, head.map(|_| 1)])?;
+        }
+        Ok(())
+    }
+
+    /// Events from 1 in order of arrival.
+    fn write_events(&self, transaction: &Transaction<'_>, now: Millis) -> Result<(), BenchError> {
+        let mut insert = transaction.prepare(
+            "INSERT INTO inbox_messages(seq, id, source, external_message_id, topic_key, user_id, text, occurred_at,
+               idempotency_key, status, attempts, created_at, updated_at, topic_id, claimed_at, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?8, ?8, ?12, ?13, ?14)",
+        )?;
+        for seq in 1..=self.events {
+            let topic = (seq - 1) % self.topics;
+            let (key, external_id) = (topic_key(topic), external_id(seq));
+            let id = EventId::from_ulid(ulid(now, seq));
+            let idempotency_key = format!("{SOURCE}:{external_id}");
+            let texts = [id.as_str(), SOURCE, &key, &external_id, &idempotency_key, USER, TEXT, ""];
+            let is_done = seq <= self.done;
+            insert.execute(params![
+                seq,
+                id.as_str(),
+                SOURCE,
+                external_id,
+                key,
+                USER,
+                TEXT,
+                now.0,
+                idempotency_key,
+                if is_done { "done" } else { "pending" },
+                u64::from(is_done),
+                topic + 1,
+                is_done.then_some(now.0),
+                checksum(&texts, &[now.0, Priority::Normal.rank(), now.0]),
+            ])?;
+        }
+        Ok(())
+    }
+
+    /// What the turns of the finished events left.
+    fn write_ends(&self, transaction: &Transaction<'_>, now: Millis) -> Result<(), BenchError> {
+        let step = step_body()?;
+        let mut steps = transaction.prepare(
+            "INSERT INTO turn_steps(event_seq, number, kind, body_json, created_at, checksum)
+             VALUES (?1, 0, 'model_answered', ?2, ?3, ?4)",
+        )?;
+        let mut usage = transaction.prepare(
+            "INSERT INTO usage(event_seq, started_at, profile, provider, model, input_tokens, output_tokens,
+               cached_tokens, cost_micros, latency_ms) VALUES (?1, ?2, 'offline', 'offline', 'offline', 90, 20, 0, 0, 1)",
+        )?;
+        let mut history = transaction.prepare(
+            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?;
+        let mut outbox = transaction.prepare(OUTBOX_ROW)?;
+        for seq in 1..=self.done {
+            let topic = (seq - 1) % self.topics;
+            let key = topic_key(topic);
+            let event = i64::try_from(seq).unwrap_or(i64::MAX);
+            steps.execute(params![seq, step, now.0, checksum(&[&step], &[event, 0, now.0])])?;
+            usage.execute(params![seq, now.0])?;
+            for (role, content) in [("user", TEXT), ("assistant", REPLY)] {
+                let sum = checksum(&[SOURCE, &key, role, content], &[now.0]);
+                history.execute(params![key, role, content, now.0, topic + 1, seq, sum])?;
+            }
+            let open = match self.replies {
+                Replies::Delivered => None,
+                Replies::OneOpen => Some((seq * 2 + 1, None)),
+            };
+            for (number, delivered_at) in [(seq * 2, Some(now.0))].into_iter().chain(open) {
+                let id = OutboxId::from_ulid(ulid(now, number));
+                let sum = checksum(&[id.as_str(), SOURCE, &key, REPLY, ""], &[event, now.0]);
+                let status = if delivered_at.is_some() { "delivered" } else { "pending" };
+                let attempts = u64::from(delivered_at.is_some());
+                outbox.execute(params![
+                    id.as_str(),
+                    SOURCE,
+                    key,
+                    REPLY,
+                    status,
+                    attempts,
+                    now.0,
+                    topic + 1,
+                    event,
+                    delivered_at,
+                    sum
+                ])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The external id of an event; rising, as channels count.
+pub(crate) fn external_id(seq: u64) -> String {
+    format!("{seq:012}")
+}
+
+pub(crate) fn topic_key(topic: u64) -> String {
+    format!("chat-{topic:06}")
+}
+
+fn ulid(now: Millis, number: u64) -> Ulid {
+    Ulid::from_parts(u64::try_from(now.0).unwrap_or_default(), u128::from(number))
+}
+
+fn step_body() -> Result<String, BenchError> {
+    let reply = ChatReply {
+        text: REPLY.to_owned(),
+        tool_calls: Vec::new(),
+        finish: FinishReason::Stop,
+        usage: TokenUsage { input: 90, output: 20, cached: 0 },
+    };
+    let step = StepBody::ModelAnswered { reply, profile: "offline".to_owned(), model: "offline".to_owned() };
+    serde_json::to_string(&step).map_err(|error| BenchError::Broken(error.to_string()))
+}
+
+/// The store's checksum of a row: texts, each ended by a zero byte, then numbers.
+fn checksum(texts: &[&str], numbers: &[i64]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for text in texts {
+        hasher.update(text.as_bytes());
+        hasher.update(&[0]);
+    }
+    for number in numbers {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cortex_store::{OutboxPoll, PageRequest};
+    use cortex_types::TopicRef;
+    use std::time::Duration;
+
+    /// The store compares every checksum it reads, so reading is the proof that the rows are its own.
+    #[tokio::test]
+    async fn the_store_reads_every_filled_row_as_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cortex.db");
+        Fill { events: 40, done: 23, topics: 4, replies: Replies::OneOpen }.write(&path).unwrap();
+        let (store, thread) = Store::open(StoreConfig::at(&path)).unwrap();
+        store.check_integrity().await.unwrap();
+        let events = store.inbox().list(None, PageRequest::newest(100)).await.unwrap().rows;
+        assert_eq!(events.len(), 40);
+        let trace = store.trace(events[39].id.clone()).await.unwrap().unwrap();
+        assert_eq!((trace.steps.len(), trace.replies.len()), (1, 2));
+        let topic = TopicRef { source: SOURCE.to_owned(), topic_key: topic_key(3) };
+        assert_eq!(store.turns().history(topic, 100).await.unwrap().len(), 10);
+        let now = SystemClock::start().now();
+        let claimed = store.inbox().claim_next(10, now).await.unwrap();
+        assert_eq!(claimed.iter().map(|claim| claim.event.seq).collect::<Vec<_>>(), [24, 25, 26, 27]);
+        let lease = Duration::from_secs(60);
+        let poll = OutboxPoll { source: SOURCE.to_owned(), max: 100, lease, ordered: true, attempts_max: 3 };
+        assert_eq!(store.outbox().claim_due(poll, now).await.unwrap().len(), 23);
+        drop(store);
+        thread.close();
+    }
+}

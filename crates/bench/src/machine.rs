@@ -1,0 +1,56 @@
+//! What must stand beside every absolute figure: how busy the machine was and how fast its disk syncs.
+
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Instant;
+
+const SYNCS: usize = 101;
+const PAGE_BYTES: usize = 4096;
+/// No disk is this fast; a folder in memory says nothing about durable writes.
+const DISK_SYNC_MS_MIN: f64 = 0.005;
+
+/// The machine during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Machine {
+    /// The load average of the last minute when the run began.
+    pub(crate) load_average: f64,
+    pub(crate) fdatasync_p50_ms: f64,
+    pub(crate) cores: usize,
+}
+
+impl Machine {
+    pub(crate) fn look(folder: &Path) -> io::Result<Self> {
+        Ok(Self {
+            load_average: load_average().unwrap_or(f64::NAN),
+            fdatasync_p50_ms: fdatasync_p50_ms(folder)?,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        })
+    }
+
+    pub(crate) fn syncs_to_memory(&self) -> bool {
+        self.fdatasync_p50_ms < DISK_SYNC_MS_MIN
+    }
+}
+
+fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
+/// The median time to append one page and sync it, which is what the smallest durable write costs.
+fn fdatasync_p50_ms(folder: &Path) -> io::Result<f64> {
+    let path = folder.join("sync-probe");
+    let mut file = File::create(&path)?;
+    let mut times = Vec::with_capacity(SYNCS);
+    for _ in 0..SYNCS {
+        file.write_all(&[7; PAGE_BYTES])?;
+        let started = Instant::now();
+        file.sync_data()?;
+        times.push(started.elapsed());
+    }
+    std::fs::remove_file(&path)?;
+    times.sort_unstable();
+    Ok(times[SYNCS / 2].as_secs_f64() * 1_000.0)
+}

@@ -1,0 +1,13 @@
+//! The workloads, one file each.
+
+mod footprint;
+mod growth;
+mod ingest;
+mod outbox_drain;
+mod turn_throughput;
+
+pub(crate) use footprint::footprint;
+pub(crate) use growth::growth;
+pub(crate) use ingest::{ingest_idle_latency, ingest_throughput, ingest_vs_naive};
+pub(crate) use outbox_drain::outbox_drain;
+pub(crate) use turn_throughput::turn_throughput;
