@@ -23,7 +23,7 @@ async fn one_event_may_not_cost_more_than_its_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_day_may_not_cost_more_than_its_budget_and_the_next_one_is_new() {
+async fn a_day_may_not_cost_more_than_its_budget_and_the_next_begins_afresh() {
     let time = FrozenTime::hold();
     let far = FarSide::listen().await.answer_all(|_| said("ok"));
     let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time)

@@ -50,6 +50,20 @@ async fn only_source_and_external_id_make_a_duplicate() {
 }
 
 #[tokio::test]
+async fn two_connectors_never_share_a_topic() {
+    let script = json!({
+        "answers": [{ "when": { "equals": "stuck" }, "error": { "kind": "hang" } }],
+        "otherwise": { "say": "You said: {{user}}" },
+    });
+    let server = ServerSetup::scripted(script).start().await;
+    server.accept(&saying("1", "stuck")).await;
+    let behind = server.accept(&saying("2", "behind")).await;
+    server.answered(&with(saying("3", "free"), "source", json!("slack"))).await;
+    let row = server.get(&format!("/api/v2/inbox/{behind}")).await.json();
+    assert_eq!((&row["topicKey"], &row["status"]), (&json!("chat-42:thread-root"), &json!("pending")));
+}
+
+#[tokio::test]
 async fn fifty_identical_posts_at_once_give_one_202_and_one_answer() {
     let server = ServerSetup::echoing().start().await;
     let mut posts = JoinSet::new();
