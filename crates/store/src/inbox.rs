@@ -175,12 +175,17 @@ fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<Acc
 
 fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Option<Claimed>, StoreError> {
     let steps = step::count(connection, seq)?;
-    connection
+    let claimed = connection
         .prepare_cached(
             "UPDATE inbox_messages SET status = 'processing', attempts = attempts + 1, claimed_at = ?2,
-               updated_at = ?2, steps_at_claim = ?3 WHERE seq = ?1",
+               updated_at = ?2, steps_at_claim = ?3 WHERE seq = ?1 AND status = 'pending'",
         )?
         .execute(params![seq, now.0, steps])?;
+    if claimed == 0 {
+        // A damaged head must not run a finished event again. Its topic stays held: the next start looks anew.
+        tracing::error!(seq, "The head of a topic is damaged; the topic is held until the next start");
+        return Ok(None);
+    }
     let claimed = by_seq(connection, seq).and_then(|event| {
         let steps = if steps == 0 { Vec::new() } else { step::load(connection, seq)? };
         Ok(Claimed { event, steps })
@@ -258,7 +263,7 @@ fn requeue_at_recovery(connection: &Connection, seq: i64, now: Millis) -> Result
         .prepare_cached(
             "UPDATE inbox_messages SET status = 'pending', due_at = 0, restarts = restarts + 1, updated_at = ?2,
                attempts = attempts - ((SELECT count(*) FROM turn_steps WHERE event_seq = ?1) > steps_at_claim)
-             WHERE seq = ?1",
+             WHERE seq = ?1 AND status = 'processing'",
         )?
         .execute(params![seq, now.0])?;
     trace::note(connection, seq, now, NoteKind::Restarted, "the server restarted during this turn")

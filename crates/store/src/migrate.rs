@@ -35,7 +35,7 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     }
     refuse_foreign(connection, found)?;
     if found == migrations.len() {
-        return Ok(());
+        return Ok(check_schema(connection, migrations)?);
     }
     if found > 0 {
         back_up(connection, path, found)?;
@@ -63,6 +63,30 @@ fn refuse_foreign(connection: &Connection, version: usize) -> Result<(), Migrate
         .map_err(StoreError::from)?;
     let ours = id == APPLICATION_ID || (id == 0 && version == 0 && tables == 0);
     if ours { Ok(()) } else { Err(MigrateError::Foreign(id)) }
+}
+
+/// A flipped bit in the schema changes what every later write means, so it is compared with what we would make.
+/// Objects that others added, such as statistics, are none of ours.
+fn check_schema(connection: &Connection, migrations: &[&str]) -> Result<(), StoreError> {
+    let fresh = Connection::open_in_memory()?;
+    for migration in migrations {
+        fresh.execute_batch(migration)?;
+    }
+    let found = schema_of(connection)?;
+    match schema_of(&fresh)?.into_iter().find(|object| !found.contains(object)) {
+        None => Ok(()),
+        Some((kind, name, ..)) => {
+            Err(StoreError::Damaged(format!("the {kind} {name} is not as it was made")))
+        }
+    }
+}
+
+type SchemaObject = (String, String, String, Option<String>);
+
+fn schema_of(connection: &Connection) -> Result<Vec<SchemaObject>, StoreError> {
+    let mut objects = connection.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema")?;
+    let objects = objects.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    Ok(objects.collect::<Result<_, _>>()?)
 }
 
 fn back_up(connection: &Connection, path: &Path, version: usize) -> Result<(), MigrateError> {
@@ -123,6 +147,17 @@ mod tests {
         assert!(migrate_with(&mut connection, &path, &broken).is_err());
         assert_eq!(version(&connection), Ok(MIGRATIONS.len()));
         assert!(connection.prepare("SELECT who FROM audit").is_err());
+    }
+
+    #[test]
+    fn a_changed_schema_is_damage() {
+        let (_folder, path, mut connection) = home_with_rows();
+        migrate(&mut connection, &path).unwrap();
+        connection.execute_batch("CREATE INDEX somebody_elses ON audit(at)").unwrap();
+        migrate(&mut connection, &path).unwrap();
+        connection.execute_batch("DROP INDEX inbox_pending").unwrap();
+        let refused = migrate(&mut connection, &path);
+        assert!(matches!(refused, Err(MigrateError::Store(StoreError::Damaged(_)))), "{refused:?}");
     }
 
     #[test]

@@ -201,9 +201,13 @@ fn history(connection: &Connection, topic: &TopicRef, limit: u32) -> Result<Vec<
             HistoryRow { id: row.get(0)?, role: row.get(1)?, content: row.get(2)?, at: Millis(row.get(3)?) };
         Ok((history, row.get::<_, u32>(4)?))
     })?;
-    let mut newest_first = Vec::new();
+    let mut newest_first: Vec<HistoryRow> = Vec::new();
     for row in rows {
         let (history, sum) = row?;
+        // A damaged index leads to a row of the same topic twice.
+        if newest_first.last().is_some_and(|later| later.id <= history.id) {
+            return Err(StoreError::Damaged(format!("turn {} is out of order", history.id)));
+        }
         if history_checksum(topic, &history.role, &history.content, history.at) != sum {
             return Err(StoreError::Damaged(format!("turn {} does not match its checksum", history.id)));
         }

@@ -51,23 +51,49 @@ fn check_frames(
     salts: (u32, u32),
     start: (u32, u32),
 ) -> Result<(), String> {
-    let is_good = |index: usize| {
-        let frame = frames[index];
-        let before = if index == 0 { start } else { stored_sum(frames[index - 1]) };
+    let sum_after = |before: (u32, u32), frame: &[u8]| {
         let sum = checksum(big_endian, before, &frame[..8]);
-        let sum = checksum(big_endian, sum, &frame[FRAME_HEADER_BYTES..]);
-        (word(frame, 8), word(frame, 12)) == salts && sum == stored_sum(frame)
+        checksum(big_endian, sum, &frame[FRAME_HEADER_BYTES..])
     };
-    let Some(bad) = (0..frames.len()).find(|index| !is_good(*index)) else { return Ok(()) };
-    // Each later frame is judged by the sum its predecessor stored, so one bad frame does not hide the rest.
-    let mut good_after = (bad + 1..frames.len()).filter(|index| is_good(*index));
-    let commit = good_after.find(|index| word(frames[*index], 4) != 0);
-    match commit.and_then(|_| good_after.next()) {
+    let before = |index: usize| if index == 0 { start } else { stored_sum(frames[index - 1]) };
+    let has_salts = |frame: &[u8]| (word(frame, 8), word(frame, 12)) == salts;
+    let follows =
+        |index: usize, before: (u32, u32)| sum_after(before, frames[index]) == stored_sum(frames[index]);
+    let is_good = |index: &usize| has_salts(frames[*index]) && follows(*index, before(*index));
+    let Some(bad) = (0..frames.len()).find(|index| !is_good(index)) else { return Ok(()) };
+    // Each later frame is judged by the sum its predecessor stored, so one bad frame does not hide the rest; the
+    // first one also by the sum the bad frame should have stored.
+    let follows_bad = |index: usize| {
+        index == bad + 1 && has_salts(frames[index]) && follows(index, sum_after(before(bad), frames[bad]))
+    };
+    let good: Vec<usize> =
+        (bad + 1..frames.len()).filter(|index| is_good(index) || follows_bad(*index)).collect();
+    let is_commit = |frame: &[u8]| word(frame, 4) != 0;
+    // Of a bad frame either the salts or the sum still say that it belongs to this log, and one flipped bit may
+    // have taken the commit mark away.
+    let bad_is_commit = if is_commit(frames[bad]) {
+        has_salts(frames[bad]) || follows(bad, before(bad))
+    } else {
+        one_flip_away(frames[bad])
+            .any(|frame| is_commit(&frame) && sum_after(before(bad), &frame) == stored_sum(&frame))
+    };
+    let end =
+        if bad_is_commit { Some(bad) } else { good.iter().copied().find(|index| is_commit(frames[*index])) };
+    match end.filter(|end| good.last().is_some_and(|last| last > end)) {
         Some(_) => {
             Err(format!("frame {bad} of its write-ahead log is broken and later writes stand behind it"))
         }
         None => Ok(()),
     }
+}
+
+/// The frame with each bit of its commit mark flipped in turn.
+fn one_flip_away(frame: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    (32..64).map(|bit| {
+        let mut flipped = frame.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    })
 }
 
 fn stored_sum(frame: &[u8]) -> (u32, u32) {
@@ -123,11 +149,18 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_before_the_last_transactions_is_found() {
+    fn a_flipped_bit_before_the_last_transaction_is_found() {
         let log = log_of(8);
         let frame = FRAME_HEADER_BYTES + 4096;
-        let frames = (log.len() - HEADER_BYTES) / frame;
-        for at in (HEADER_BYTES..HEADER_BYTES + (frames - 4) * frame).step_by(997) {
+        let commits: Vec<usize> = (HEADER_BYTES..log.len())
+            .step_by(frame)
+            .filter(|at| word(&log, at + 4) != 0)
+            .map(|at| at + frame)
+            .collect();
+        let last_transaction = commits[commits.len() - 2];
+        let headers =
+            (HEADER_BYTES..last_transaction).step_by(frame).flat_map(|at| at..at + FRAME_HEADER_BYTES);
+        for at in (HEADER_BYTES..last_transaction).step_by(97).chain(headers) {
             let mut flipped = log.clone();
             flipped[at] ^= 4;
             assert!(check_log(&flipped).is_err(), "byte {at} of {}", log.len());

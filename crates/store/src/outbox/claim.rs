@@ -165,12 +165,16 @@ fn lease(
     let reply = connection.prepare_cached(&sql)?.query_row([candidate.seq], |row| Ok(as_queued(row)))??;
     let lease = LeaseToken::from_ulid(mint(now));
     let lease_expires_at = now.after(request.lease);
-    connection
+    let leased = connection
         .prepare_cached(
             "UPDATE outbox_messages SET status = 'leased', attempts = ?2, lease_token = ?3, lease_expires_at = ?4,
-               leased_at = ?5, updated_at = ?5 WHERE seq = ?1",
+               leased_at = ?5, updated_at = ?5 WHERE seq = ?1 AND status IN ('pending', 'leased')",
         )?
         .execute(params![candidate.seq, attempts, lease.as_str(), lease_expires_at.0, now.0])?;
+    if leased == 0 {
+        // A damaged index must not send an ended message again.
+        return Err(StoreError::Damaged(format!("{} is not open", reply.id)));
+    }
     if let (true, Some(event_seq)) = (candidate.was_leased, candidate.event_seq) {
         trace::note(connection, event_seq, now, NoteKind::LeaseExpired, "the connector never answered")?;
     }
@@ -189,7 +193,7 @@ fn bury(
         .prepare_cached(
             "UPDATE outbox_messages SET status = 'dead', attempts = ?2, lease_token = NULL, lease_expires_at = NULL,
                last_error = CASE WHEN last_error IS NULL THEN ?3 ELSE ?3 || '; last: ' || last_error END,
-               updated_at = ?4 WHERE seq = ?1",
+               updated_at = ?4 WHERE seq = ?1 AND status IN ('pending', 'leased')",
         )?
         .execute(params![candidate.seq, attempts, reason, now.0])?;
     match candidate.event_seq {

@@ -18,6 +18,7 @@ const MAY_WALK: &[(&str, &str)] =
 /// What stands for a placeholder of a formatted statement; each statement is tried with each value.
 const PLACEHOLDERS: &[(&str, &[&str])] = &[
     ("{EVENT_COLUMNS}", &["*"]),
+    ("{QUEUED_COLUMNS}", &["*"]),
     ("{filter}", &["", "AND status = 'failed'"]),
     ("{status}", &["pending", "leased"]),
     ("{free}", &["1", "lease_expires_at <= ?2"]),
