@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Two busy cores make honest work slow; a test that needs longer hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 /// Looks until there is something to see, and gives it. Panics when there never is.
