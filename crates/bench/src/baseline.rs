@@ -7,3 +7,19 @@ mod raw_rows;
 pub(crate) use echo::{ECHO_CONNECTOR, ECHO_INGEST, echo_routes};
 pub(crate) use naive::{NAIVE_INGEST, naive_routes};
 pub(crate) use raw_rows::RawRows;
+
+use crate::BenchError;
+use rusqlite::Connection;
+
+/// As durable as the store: a baseline that syncs less would be no baseline.
+fn keep_like_the_store(connection: &Connection) -> Result<(), BenchError> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    let synchronous: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    if (mode.as_str(), synchronous) == ("wal", 2) {
+        Ok(())
+    } else {
+        Err(BenchError::Broken(format!("a baseline stays at {mode} and synchronous {synchronous}")))
+    }
+}

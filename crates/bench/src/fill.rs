@@ -8,8 +8,9 @@ use cortex_store::{Store, StoreConfig};
 use cortex_types::{
     ChatReply, Clock, EventId, FinishReason, Millis, OutboxId, Priority, StepBody, SystemClock, TokenUsage,
 };
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, ErrorCode, Transaction, params};
 use std::path::Path;
+use std::time::Duration;
 use ulid::Ulid;
 
 /// The channel all of it came through.
@@ -53,7 +54,7 @@ impl Fill {
         thread.close();
         let mut connection = Connection::open(path)?;
         // A crash in the middle costs the file, and the file is ours alone.
-        connection.pragma_update(None, "journal_mode", "memory")?;
+        without_log(&connection)?;
         connection.pragma_update(None, "synchronous", "off")?;
         connection.pragma_update(None, "cache_size", -64_000)?;
         let now = Millis(SystemClock::start().now().0 - HOUR_MS);
@@ -168,6 +169,20 @@ impl Fill {
     }
 }
 
+/// Leaves the write-ahead log, once the store's readers are gone: they end a moment after it.
+fn without_log(connection: &Connection) -> Result<(), BenchError> {
+    const TRIES: usize = 500;
+    for _ in 0..TRIES {
+        match connection.pragma_update(None, "journal_mode", "memory") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return Ok(done?),
+        }
+    }
+    Err(BenchError::Broken("somebody else holds the new database".to_owned()))
+}
+
 /// The external id of an event; rising, as channels count.
 pub(crate) fn external_id(seq: u64) -> String {
     format!("{seq:012}")
@@ -210,7 +225,6 @@ mod tests {
     use super::*;
     use cortex_store::{OutboxPoll, PageRequest};
     use cortex_types::TopicRef;
-    use std::time::Duration;
 
     /// The store compares every checksum it reads, so reading is the proof that the rows are its own.
     #[tokio::test]

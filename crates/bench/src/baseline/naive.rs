@@ -4,6 +4,7 @@
 //! mutex and is used on the blocking pool.
 
 use super::echo::{accepted, mint};
+use super::keep_like_the_store;
 use crate::BenchError;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -52,8 +53,7 @@ struct Naive {
 /// Creates the database at `path` and the route that writes to it.
 pub(crate) fn naive_routes(path: &Path) -> Result<Router, BenchError> {
     let connection = Connection::open(path)?;
-    connection.pragma_update(None, "journal_mode", "wal")?;
-    connection.pragma_update(None, "synchronous", "full")?;
+    keep_like_the_store(&connection)?;
     connection.execute_batch(SCHEMA)?;
     let naive = Naive { connection: Mutex::new(connection), clock: SystemClock::start() };
     Ok(Router::new().route(NAIVE_INGEST, post(ingest)).with_state(Arc::new(naive)))

@@ -1,5 +1,6 @@
 //! Raw rows: the same kind of group commit as the store's, over a table of a number and a text, and nothing else.
 
+use super::keep_like_the_store;
 use crate::BenchError;
 use rusqlite::Connection;
 use std::path::Path;
@@ -25,9 +26,7 @@ pub(crate) struct RawRows {
 impl RawRows {
     pub(crate) fn open(path: &Path) -> Result<Self, BenchError> {
         let connection = Connection::open(path)?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        connection.pragma_update(None, "synchronous", "full")?;
-        connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+        keep_like_the_store(&connection)?;
         connection.execute_batch("CREATE TABLE raw_rows (seq INTEGER PRIMARY KEY, body TEXT NOT NULL)")?;
         let (requests, waiting) = channel();
         let thread = std::thread::Builder::new()
