@@ -12,4 +12,5 @@ mod plan;
 mod poll_order;
 mod populated;
 mod recovery;
+mod sequence;
 mod turn;

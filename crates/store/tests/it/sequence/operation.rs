@@ -1,0 +1,197 @@
+//! What can happen to a store, in any order; places are taken modulo what there is.
+
+use cortex_types::Priority;
+use proptest::prelude::*;
+
+/// One step of a sequence.
+#[derive(Debug, Clone)]
+pub(super) enum Operation {
+    Inbox(InboxOperation),
+    Outbox(OutboxOperation),
+    AdvanceClock {
+        by_ms: i64,
+    },
+    /// The process is killed and started again.
+    Crash,
+    /// The process is killed while it does one more thing, whose outcome nobody was told.
+    CrashDuring(Interrupted),
+    /// A clean stop, which parks what runs, and a start.
+    Restart,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum InboxOperation {
+    Accept(Accept),
+    /// The same external id again, `times` at once.
+    Duplicate {
+        event: usize,
+        same_body: bool,
+        times: usize,
+    },
+    Claim(Claim),
+    RecordStep {
+        event: usize,
+    },
+    Answer(Answer),
+    RetryLater {
+        event: usize,
+        after_ms: i64,
+    },
+    Park {
+        event: usize,
+    },
+    Fail {
+        event: usize,
+    },
+    /// The end of a turn that does not run.
+    FinishAgain {
+        event: usize,
+    },
+    RetryFailed {
+        event: usize,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum OutboxOperation {
+    Poll(Poll),
+    Ack { message: usize, lease: Lease },
+    Nack { message: usize, lease: Lease, permanent: bool, retry_after_s: u64 },
+    Requeue { message: usize },
+    Discard { message: usize },
+}
+
+/// What a kill interrupts.
+#[derive(Debug, Clone)]
+pub(super) enum Interrupted {
+    Accept(Accept),
+    Claim(Claim),
+    Answer(Answer),
+    Poll(Poll),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Accept {
+    pub(super) topic: usize,
+    pub(super) priority: Priority,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    pub(super) limit: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) event: usize,
+    pub(super) replies: usize,
+    /// Whether the last reply goes to another channel.
+    pub(super) elsewhere: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Poll {
+    pub(super) topic: usize,
+    pub(super) max: u32,
+    pub(super) ordered: bool,
+    /// Pollers at once.
+    pub(super) times: usize,
+}
+
+/// Which lease an ack or a nack shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Lease {
+    Newest,
+    /// An older one of the same message, if it had one.
+    Stale,
+    /// One of another message.
+    Foreign,
+}
+
+pub(super) fn operations() -> impl Strategy<Value = Vec<Operation>> {
+    prop::collection::vec(operation(), 4..32)
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let by_ms = prop::sample::select(vec![
+        1, 999, 5_000, 9_999, 10_000, 40_000, 900_000, 90_000_000, -1, -5_000, -3_600_000,
+    ]);
+    prop_oneof![
+        28 => inbox().prop_map(Operation::Inbox),
+        20 => outbox().prop_map(Operation::Outbox),
+        5 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
+        1 => Just(Operation::Crash),
+        1 => interrupted().prop_map(Operation::CrashDuring),
+        1 => Just(Operation::Restart),
+    ]
+}
+
+fn inbox() -> impl Strategy<Value = InboxOperation> {
+    let duplicate = (place(), any::<bool>(), 1..4_usize);
+    prop_oneof![
+        7 => accept().prop_map(InboxOperation::Accept),
+        2 => duplicate
+            .prop_map(|(event, same_body, times)| InboxOperation::Duplicate { event, same_body, times }),
+        6 => claim().prop_map(InboxOperation::Claim),
+        2 => place().prop_map(|event| InboxOperation::RecordStep { event }),
+        6 => answer().prop_map(InboxOperation::Answer),
+        2 => (place(), 0..60_000_i64)
+            .prop_map(|(event, after_ms)| InboxOperation::RetryLater { event, after_ms }),
+        1 => place().prop_map(|event| InboxOperation::Park { event }),
+        2 => place().prop_map(|event| InboxOperation::Fail { event }),
+        1 => place().prop_map(|event| InboxOperation::FinishAgain { event }),
+        1 => place().prop_map(|event| InboxOperation::RetryFailed { event }),
+    ]
+}
+
+fn outbox() -> impl Strategy<Value = OutboxOperation> {
+    let nack = (place(), lease(), prop::bool::weighted(0.2), 0..40_u64);
+    prop_oneof![
+        7 => poll().prop_map(OutboxOperation::Poll),
+        5 => (place(), lease()).prop_map(|(message, lease)| OutboxOperation::Ack { message, lease }),
+        4 => nack.prop_map(|(message, lease, permanent, retry_after_s)| {
+            OutboxOperation::Nack { message, lease, permanent, retry_after_s }
+        }),
+        2 => place().prop_map(|message| OutboxOperation::Requeue { message }),
+        1 => place().prop_map(|message| OutboxOperation::Discard { message }),
+    ]
+}
+
+fn interrupted() -> impl Strategy<Value = Interrupted> {
+    prop_oneof![
+        accept().prop_map(Interrupted::Accept),
+        claim().prop_map(Interrupted::Claim),
+        answer().prop_map(Interrupted::Answer),
+        poll().prop_map(Interrupted::Poll),
+    ]
+}
+
+fn place() -> impl Strategy<Value = usize> {
+    0..64_usize
+}
+
+fn accept() -> impl Strategy<Value = Accept> {
+    let priority = prop::sample::select(Priority::ALL.to_vec());
+    (0..4_usize, priority).prop_map(|(topic, priority)| Accept { topic, priority })
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    (1..4_u32).prop_map(|limit| Claim { limit })
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    (place(), 0..3_usize, prop::bool::weighted(0.2)).prop_map(|(event, replies, elsewhere)| Answer {
+        event,
+        replies,
+        elsewhere,
+    })
+}
+
+fn poll() -> impl Strategy<Value = Poll> {
+    (0..2_usize, 1..4_u32, any::<bool>(), prop::sample::select(vec![1, 1, 1, 2, 3]))
+        .prop_map(|(topic, max, ordered, times)| Poll { topic, max, ordered, times })
+}
+
+fn lease() -> impl Strategy<Value = Lease> {
+    prop::sample::select(vec![Lease::Newest, Lease::Newest, Lease::Newest, Lease::Stale, Lease::Foreign])
+}

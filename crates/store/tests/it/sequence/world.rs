@@ -1,0 +1,244 @@
+//! One store and the models of it, driven together; the first difference ends the sequence.
+
+use super::inbox_model::{InboxModel, restart_notice};
+use super::operation::{Interrupted, Operation};
+use super::outbox_model::OutboxModel;
+use super::promise::Promises;
+use cortex_store::{OutboxMessage, PageRequest, StoreError};
+use cortex_testkit::{TempStore, topic};
+use cortex_types::{Event, InboxStatus, Millis, NewEvent, OutboxStatus, TopicRef};
+use rusqlite::Connection;
+use std::fmt::Debug;
+use std::time::Duration;
+
+const RESTARTS_MAX: u32 = 3;
+const HORIZON: Duration = Duration::from_secs(3_600);
+/// Long after everything is due.
+const FOR_EVER: i64 = 1_000_000_000;
+/// A store that has lived through this many sequences is replaced, since every crash copies it.
+const SEQUENCES_A_STORE: usize = 25;
+
+/// `Err` names the promise that was broken.
+pub(super) type Checked<T = ()> = Result<T, String>;
+
+/// When the answer to an accepted event is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answering {
+    AfterCommit,
+    /// The seeded fault: the write follows the answer, and a kill in between loses it.
+    BeforeCommit,
+}
+
+/// What the models say; a kill with an unknown outcome has two of them.
+#[derive(Clone, Default)]
+pub(super) struct Models {
+    pub(super) inbox: InboxModel,
+    pub(super) outbox: OutboxModel,
+}
+
+pub(super) struct World {
+    pub(super) store: TempStore,
+    pub(super) models: Models,
+    pub(super) promises: Promises,
+    pub(super) now: Millis,
+    pub(super) topics: Vec<TopicRef>,
+    pub(super) answering: Answering,
+    /// Answered and not yet written; only with the seeded fault.
+    pub(super) unwritten: Option<NewEvent>,
+    sequences: usize,
+    pub(super) steps: u64,
+}
+
+/// What the store shows of this sequence, newest first.
+struct Rows {
+    events: Vec<Event>,
+    messages: Vec<OutboxMessage>,
+}
+
+impl World {
+    pub(super) fn create(answering: Answering) -> Self {
+        Self {
+            store: TempStore::create(),
+            models: Models::default(),
+            promises: Promises::default(),
+            now: Millis(1_000_000_000_000),
+            topics: Vec::new(),
+            answering,
+            unwritten: None,
+            sequences: 0,
+            steps: 0,
+        }
+    }
+
+    /// Runs one sequence in topics of its own, then lets everything come to its end.
+    pub(super) async fn run(&mut self, operations: Vec<Operation>) -> Checked {
+        if self.sequences > 0 && self.sequences.is_multiple_of(SEQUENCES_A_STORE) {
+            self.store = TempStore::create();
+        }
+        self.sequences += 1;
+        let sources = [format!("telegram {}", self.sequences), format!("slack {}", self.sequences)];
+        self.topics = ["chat", "group"]
+            .iter()
+            .flat_map(|key| sources.iter().map(move |source| topic(source, key)))
+            .collect();
+        (self.models, self.promises, self.unwritten) = (Models::default(), Promises::default(), None);
+        for operation in operations {
+            self.steps += 1;
+            let text = format!("{operation:?}");
+            self.step(operation).await.map_err(|violation| format!("{violation}, after {text}"))?;
+        }
+        self.come_to_an_end().await.map_err(|violation| format!("{violation}, at the end"))
+    }
+
+    async fn step(&mut self, operation: Operation) -> Checked {
+        if !matches!(operation, Operation::Crash) {
+            self.write_late().await?;
+        }
+        match operation {
+            Operation::Inbox(operation) => self.inbox_step(operation).await?,
+            Operation::Outbox(operation) => self.outbox_step(operation).await?,
+            Operation::AdvanceClock { by_ms } => self.now = Millis(self.now.0 + by_ms),
+            Operation::Crash => {
+                self.store.crash();
+                self.unwritten = None;
+                self.start().await?;
+            }
+            Operation::CrashDuring(interrupted) => {
+                self.crash_during(interrupted).await?;
+                self.start().await?;
+            }
+            Operation::Restart => {
+                self.park_all().await?;
+                self.store.restart();
+                self.start().await?;
+            }
+        }
+        if self.unwritten.is_none() { self.check().await } else { Ok(()) }
+    }
+
+    async fn write_late(&mut self) -> Checked {
+        if let Some(late) = self.unwritten.take() {
+            self.store.inbox().accept(late, self.now).await.map_err(told)?;
+        }
+        Ok(())
+    }
+
+    /// A kill while the store works: what it does is there as a whole or not at all (I7).
+    async fn crash_during(&mut self, interrupted: Interrupted) -> Checked {
+        let mut after = self.models.clone();
+        let image = match interrupted {
+            Interrupted::Accept(accept) => self.killed_in_accept(&accept, &mut after).await,
+            Interrupted::Claim(claim) => self.killed_in_claim(&claim, &mut after).await,
+            Interrupted::Answer(answer) => self.killed_in_answer(&answer, &mut after).await,
+            Interrupted::Poll(poll) => self.killed_in_poll(&poll, &mut after).await,
+        };
+        self.store = TempStore::open_in(image).map_err(|error| format!("I14: {error}"))?;
+        let rows = self.rows().await?;
+        if after.differ_from(&rows).is_none() {
+            self.models = after;
+        }
+        Ok(())
+    }
+
+    /// What every start does, and I14: the file is whole after each fault.
+    async fn start(&mut self) -> Checked {
+        self.check().await?;
+        self.check_histories().await?;
+        self.store.check_integrity().await.map_err(|error| format!("I14: {error}"))?;
+        let connection = Connection::open(self.store.path()).unwrap();
+        if connection.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap() {
+            return Err("I14: a row refers to one that does not exist".to_owned());
+        }
+        let notice = |event: &Event| restart_notice(&event.topic, &event.id);
+        let recovered = self.store.inbox().recover(RESTARTS_MAX, self.now, notice).await.map_err(told)?;
+        let expected = self.models.inbox.recover(RESTARTS_MAX, &mut self.models.outbox, self.now);
+        same("the start recovered", &recovered, &expected)?;
+        self.store.outbox().clamp_future(HORIZON, self.now).await.map_err(told)?;
+        self.models.outbox.clamp(HORIZON, self.now);
+        self.promises.restarted(self.now.after(HORIZON));
+        Ok(())
+    }
+
+    async fn rows(&self) -> Checked<Rows> {
+        /// More than one step can add.
+        const MORE: u32 = 8;
+        let page = |known: usize| PageRequest::newest(u32::try_from(known).unwrap() + MORE);
+        let is_ours = |topic: &TopicRef| self.topics.iter().any(|ours| ours.source == topic.source);
+        let events =
+            self.store.inbox().list(None, page(self.models.inbox.events.len())).await.map_err(told)?;
+        let known = page(self.models.outbox.messages.len());
+        let messages = self.store.outbox().list(None, None, known).await.map_err(told)?;
+        Ok(Rows {
+            events: events.rows.into_iter().filter(|row| is_ours(&row.topic)).collect(),
+            messages: messages.rows.into_iter().filter(|row| is_ours(&row.topic)).collect(),
+        })
+    }
+
+    pub(super) async fn event_rows(&self) -> Checked<Vec<Event>> {
+        Ok(self.rows().await?.events)
+    }
+
+    /// After each step: first what was promised, then the models row by row.
+    async fn check(&self) -> Checked {
+        let rows = self.rows().await?;
+        self.promises.check(&rows.events)?;
+        match self.models.differ_from(&rows) {
+            Some(difference) => Err(difference),
+            None => Ok(()),
+        }
+    }
+
+    /// I7: a done event has its lines in history, and only a done event has.
+    pub(super) async fn check_histories(&self) -> Checked {
+        for topic in &self.topics {
+            let found = self.store.turns().history(topic.clone(), 500).await.map_err(told)?;
+            let found: Vec<(&str, &str)> =
+                found.iter().map(|row| (row.role.as_str(), row.content.as_str())).collect();
+            let expected = self.models.inbox.history.get(topic).map_or(&[][..], Vec::as_slice);
+            let expected: Vec<(&str, &str)> =
+                expected.iter().map(|(role, content)| (*role, content.as_str())).collect();
+            same("I7: history", &found, &expected)?;
+        }
+        Ok(())
+    }
+
+    /// I4 and I9: when time goes on and nobody crashes, everything ends in bounded rounds.
+    async fn come_to_an_end(&mut self) -> Checked {
+        self.write_late().await?;
+        self.park_all().await?;
+        let rounds = self.models.inbox.events.len() + 4 * self.models.outbox.messages.len() + 8;
+        for _ in 0..rounds {
+            self.now = Millis(self.now.0 + FOR_EVER);
+            let ended = self.answer_what_is_ready().await? + self.deliver_what_is_due().await?;
+            self.check().await?;
+            if ended == 0 {
+                break;
+            }
+        }
+        let rows = self.rows().await?;
+        let stuck =
+            rows.events.iter().find(|row| !matches!(row.status, InboxStatus::Done | InboxStatus::Failed));
+        if let Some(stuck) = stuck {
+            return Err(format!("I4: {stuck:?} never ended"));
+        }
+        let is_open = |status| matches!(status, OutboxStatus::Pending | OutboxStatus::Leased);
+        if let Some(stuck) = rows.messages.iter().find(|row| is_open(row.status)) {
+            return Err(format!("I9: {stuck:?} never ended"));
+        }
+        self.check_histories().await
+    }
+}
+
+impl Models {
+    fn differ_from(&self, rows: &Rows) -> Option<String> {
+        self.inbox.differs_from(&rows.events).or_else(|| self.outbox.differs_from(&rows.messages))
+    }
+}
+
+pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Checked {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found:?} instead of {expected:?}")) }
+}
+
+pub(super) fn told(error: StoreError) -> String {
+    format!("the store refused: {error}")
+}
