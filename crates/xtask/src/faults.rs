@@ -9,12 +9,15 @@ mod history;
 mod http;
 mod kills;
 mod load;
+mod points;
+mod power;
 mod report;
 mod server;
 
 use crate::USAGE_ERROR;
 use crate::child::Workplace;
 use anyhow::Result;
+use power::Syncs;
 use report::{Findings, Line};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,15 +49,27 @@ struct Layer {
     run: fn(&Bench) -> Result<Findings>,
 }
 
-const LAYERS: &[Layer] = &[Layer { name: "L4", run: |bench| kills::run(&bench.programs, bench.extent) }];
+const LAYERS: &[Layer] = &[
+    Layer {
+        name: "L3",
+        run: |bench| points::run(&bench.workplace.root, &bench.programs, bench.extent),
+    },
+    Layer { name: "L4", run: |bench| kills::run(&bench.programs, bench.extent) },
+    Layer { name: "L5", run: power_loss },
+];
 
-const USAGE: &str = "usage: cargo xtask faults [--short] [--layer L1|L3|L4|L5|named] [--control]";
+/// Runs in place of all layers with `--control`.
+const CONTROL: Layer = Layer { name: "L5", run: power_loss_control };
+
+const USAGE: &str = "usage: cargo xtask faults [--short] [--layer L1|L3|L4|L5|named] [--control] [--no-build]";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
     extent: Extent,
     layer: Option<String>,
     control: bool,
+    /// Take the programs of the last run as they are.
+    no_build: bool,
 }
 
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
@@ -64,12 +79,34 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     };
     let search_path = std::env::var_os("PATH").unwrap_or_default();
     let workplace = Workplace { root: root.to_owned(), search_path };
-    let programs = build::programs(&workplace)?;
+    let programs =
+        if options.no_build { build::last_programs(&workplace)? } else { build::programs(&workplace)? };
     let bench = Bench { workplace, programs, extent: options.extent };
+    if options.control {
+        let line = perform(&CONTROL, &bench);
+        return Ok(if line.is_green() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let is_chosen = |layer: &&Layer| options.layer.as_deref().is_none_or(|chosen| chosen == layer.name);
     let lines: Vec<Line> = LAYERS.iter().filter(is_chosen).map(|layer| perform(layer, &bench)).collect();
     println!("\n{}", report::table(&lines));
     Ok(if lines.iter().all(Line::is_green) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn power_loss(bench: &Bench) -> Result<Findings> {
+    traced(bench, Syncs::AsShipped)
+}
+
+fn power_loss_control(bench: &Bench) -> Result<Findings> {
+    traced(bench, Syncs::TooLate)
+}
+
+fn traced(bench: &Bench, syncs: Syncs) -> Result<Findings> {
+    if bench.workplace.find("strace").is_some() {
+        return power::run(&bench.programs, bench.extent, syncs);
+    }
+    let mut findings = Findings::default();
+    findings.skip("L5", "strace");
+    Ok(findings)
 }
 
 /// A layer that cannot go on is a violation like any other: the next ones still run.
@@ -86,12 +123,13 @@ fn perform(layer: &Layer, bench: &Bench) -> Line {
 }
 
 fn parse(arguments: &[String]) -> Option<Options> {
-    let mut options = Options { extent: Extent::Full, layer: None, control: false };
+    let mut options = Options { extent: Extent::Full, layer: None, control: false, no_build: false };
     let mut words = arguments.iter().map(String::as_str);
     while let Some(word) = words.next() {
         match word {
             "--short" => options.extent = Extent::Short,
             "--control" => options.control = true,
+            "--no-build" => options.no_build = true,
             "--layer" => {
                 let name = words.next()?;
                 options.layer = Some(LAYERS.iter().find(|layer| layer.name == name)?.name.to_owned());

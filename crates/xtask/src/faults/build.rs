@@ -4,7 +4,7 @@ use super::Programs;
 use crate::child::{Workplace, tail};
 use anyhow::{Context, Result, ensure};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const FAULT_POINTS: &[&str] =
     &["cargo", "build", "--release", "--package", "cortex-cli", "--features", "fault-points"];
@@ -12,25 +12,38 @@ const SHIPPED: &[&str] = &["cargo", "build", "--release", "--package", "cortex-c
 
 /// Builds both and copies them aside: the next build of either would replace the other.
 pub(crate) fn programs(workplace: &Workplace) -> Result<Programs> {
-    let with_points = build(workplace, FAULT_POINTS, "cortex-with-fault-points")?;
-    let shipped = build(workplace, SHIPPED, "cortex")?;
-    Ok(Programs { shipped, with_points })
+    let programs = places(workplace);
+    build(workplace, FAULT_POINTS, &programs.with_points)?;
+    build(workplace, SHIPPED, &programs.shipped)?;
+    Ok(programs)
 }
 
-fn build(workplace: &Workplace, command: &[&str], name: &str) -> Result<PathBuf> {
+/// What the last run built.
+pub(crate) fn last_programs(workplace: &Workplace) -> Result<Programs> {
+    let programs = places(workplace);
+    for program in [&programs.shipped, &programs.with_points] {
+        ensure!(program.is_file(), "{} is not there; run without --no-build once", program.display());
+    }
+    Ok(programs)
+}
+
+fn places(workplace: &Workplace) -> Programs {
+    let folder = workplace.root.join("target/faults");
+    Programs { shipped: folder.join("cortex"), with_points: folder.join("cortex-with-fault-points") }
+}
+
+fn build(workplace: &Workplace, command: &[&str], place: &Path) -> Result<()> {
     println!("build   {}", command.join(" "));
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
     let ended = workplace.run(&format!("build {name}"), command)?;
     ensure!(ended.success, "the build failed; the end of {}:\n{}", ended.log.display(), tail(&ended.log));
-    let folder = workplace.root.join("target/faults");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let copy = folder.join(name);
-    replace(&workplace.root.join("target/release/cortex"), &copy)
-        .with_context(|| format!("cannot copy the program to {}", copy.display()))?;
-    Ok(copy)
+    replace(&workplace.root.join("target/release/cortex"), place)
+        .with_context(|| format!("cannot copy the program to {}", place.display()))
 }
 
 /// A program that still runs somewhere cannot be overwritten, only replaced.
 fn replace(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to.parent().unwrap_or(to))?;
     let fresh = to.with_extension("new");
     fs::copy(from, &fresh)?;
     fs::rename(fresh, to)

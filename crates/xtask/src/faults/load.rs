@@ -78,6 +78,11 @@ impl Door {
         self.ingesters.load(Ordering::SeqCst) == 0
     }
 
+    /// Whether every accepted event has been answered and its reply shown.
+    pub(crate) fn has_shown_all(&self) -> bool {
+        self.open.iter().all(|open| open.load(Ordering::SeqCst) <= 0)
+    }
+
     fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }

@@ -19,6 +19,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// A home that outlives its servers, and how they are started in it.
 pub(crate) struct Home {
     folder: TempDir,
+    /// Where the folder really is: a tracer shows paths without links.
+    root: PathBuf,
     program: PathBuf,
     /// Put in front of the program, such as a tracer.
     pub(crate) wrapper: Vec<OsString>,
@@ -46,9 +48,10 @@ struct Listening {
 impl Home {
     pub(crate) fn new(program: &Path, model_delay_ms: u64) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("cortex-faults-").tempdir()?;
-        fs::write(folder.path().join("script.json"), expected::script(model_delay_ms).to_string())?;
-        fs::create_dir(folder.path().join("home"))?;
-        Ok(Self { folder, program: program.to_owned(), wrapper: Vec::new(), variables: Vec::new() })
+        let root = folder.path().canonicalize()?;
+        fs::write(root.join("script.json"), expected::script(model_delay_ms).to_string())?;
+        fs::create_dir(root.join("home"))?;
+        Ok(Self { folder, root, program: program.to_owned(), wrapper: Vec::new(), variables: Vec::new() })
     }
 
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
@@ -57,12 +60,12 @@ impl Home {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("home")
+        self.root.join("home")
     }
 
     /// A place beside the home.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.root.join(name)
     }
 
     /// The server as a child that may or may not come to answer.
@@ -84,7 +87,7 @@ impl Home {
         }
         command.env("CORTEX_HOME", self.path()).env("CORTEX_SCRIPTED_MODEL", self.beside("script.json"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.current_dir(self.folder.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.current_dir(&self.root).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         command.spawn().with_context(|| format!("cannot start {}", self.program.display()))
     }
 
@@ -126,7 +129,7 @@ impl Home {
     /// Keeps the folder for a reader and says where it is.
     pub(crate) fn keep(mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
-        self.folder.path().to_owned()
+        self.root
     }
 
     fn address_file(&self) -> PathBuf {

@@ -1,0 +1,239 @@
+//! L3: fault points. The process ends at each named point between two durable steps; then nothing may be half done.
+
+use super::checker::{Stage, check};
+use super::client::Client;
+use super::expected::{refused_text, text_with_tools};
+use super::history::{Known, SentEvent, Settled, Shown};
+use super::http::Http;
+use super::report::Findings;
+use super::server::{Home, Server};
+use super::{Extent, Programs, database};
+use anyhow::{Context, Result, ensure};
+use scan::fault_points;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+mod scan;
+
+const SIGABRT: i32 = 6;
+/// Runs beside each other; they mostly wait.
+const RUNNERS: usize = 4;
+/// Which hit of a point ends the process; the first must be reached, later ones find other states where they are.
+const HITS_FULL: &[u32] = &[1, 2, 3, 7];
+const HITS_SHORT: &[u32] = &[1];
+/// How long the workload may take to come to a point.
+const POINT_PATIENCE: Duration = Duration::from_secs(12);
+/// A lease of ten seconds may have to run out.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(40);
+
+/// One process that is to end at one point.
+struct Attempt<'a> {
+    point: &'a str,
+    hit: u32,
+}
+
+enum Outcome {
+    /// The process ended at the point; these promises were broken.
+    Reached(Vec<String>),
+    NotReached,
+}
+
+pub(crate) fn run(root: &Path, programs: &Programs, extent: Extent) -> Result<Findings> {
+    let points = fault_points(root)?;
+    ensure!(!points.is_empty(), "no fault point found below {}", root.display());
+    let hits = match extent {
+        Extent::Full => HITS_FULL,
+        Extent::Short => HITS_SHORT,
+    };
+    let attempts = hits.iter().flat_map(|hit| points.iter().map(|point| Attempt { point, hit: *hit }));
+    let outcomes = attempt_all(&programs.with_points, attempts.collect())?;
+    let mut findings = Findings::default();
+    let mut reached = Vec::new();
+    let ended = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Reached(_))).count();
+    for (attempt, outcome) in outcomes {
+        if let Outcome::Reached(broken) = outcome {
+            reached.push(attempt.point);
+            for violation in broken {
+                findings.violation(format!("{}:{}: {violation}", attempt.point, attempt.hit));
+            }
+        }
+    }
+    reached.sort_unstable();
+    reached.dedup();
+    for point in points.iter().filter(|point| !reached.contains(&point.as_str())) {
+        findings.violation(format!("no run reaches the fault point {point}"));
+    }
+    findings.figure("points", points.len());
+    findings.figure("hit", reached.len());
+    findings.figure("crashes", ended);
+    Ok(findings)
+}
+
+fn attempt_all<'a>(program: &Path, attempts: Vec<Attempt<'a>>) -> Result<Vec<(Attempt<'a>, Outcome)>> {
+    let waiting = Mutex::new(attempts.into_iter());
+    let next = || waiting.lock().ok().and_then(|mut waiting| waiting.next());
+    std::thread::scope(|scope| {
+        let runner = || {
+            let mut outcomes = Vec::new();
+            while let Some(attempt) = next() {
+                let outcome = crash_at(program, &attempt)
+                    .with_context(|| format!("at the fault point {}:{}", attempt.point, attempt.hit))?;
+                outcomes.push((attempt, outcome));
+            }
+            Ok::<_, anyhow::Error>(outcomes)
+        };
+        let runners: Vec<_> = (0..RUNNERS).map(|_| scope.spawn(runner)).collect();
+        let mut outcomes = Vec::new();
+        for runner in runners {
+            outcomes.extend(runner.join().map_err(|_| anyhow::anyhow!("a runner panicked"))??);
+        }
+        Ok(outcomes)
+    })
+}
+
+/// Lets a server end at the point, looks at what it left, and lets the next one finish the work.
+fn crash_at(program: &Path, attempt: &Attempt<'_>) -> Result<Outcome> {
+    let fault = format!("{}:{}", attempt.point, attempt.hit);
+    let mut home = Home::new(program, 1)?.with("CORTEX_FAULT", &fault);
+    let mut work = Work::new();
+    let ended = match home.start()? {
+        Ok(mut server) => {
+            work.until_it_ends(&mut server)?;
+            if server.has_ended()? { server.ended_within(Duration::ZERO)? } else { None }
+        }
+        Err(refused) => refused.ended,
+    };
+    let said_so = home.stderr().contains(&format!("fault point {} reached", attempt.point));
+    if !(said_so && ended.is_some_and(is_abort)) {
+        return Ok(Outcome::NotReached);
+    }
+    let mut broken = complaints("after the crash", &work, &database::read_copy(&home.path())?, Stage::Crashed);
+    home.variables.clear();
+    let server = home.started()?;
+    work.finish(&server)?;
+    let stopped = server.terminate(DRAIN_PATIENCE)?;
+    if stopped.and_then(|stopped| stopped.code()) != Some(0) {
+        broken.push(format!("the healed server did not stop well: {stopped:?}"));
+    }
+    broken.extend(complaints("at the end", &work, &database::read(&home.path())?, Stage::Drained));
+    Ok(Outcome::Reached(broken))
+}
+
+fn is_abort(ended: ExitStatus) -> bool {
+    ended.signal() == Some(SIGABRT)
+}
+
+fn complaints(when: &str, work: &Work, rows: &database::Rows, stage: Stage) -> Vec<String> {
+    let found = check(&work.client.history, rows, stage);
+    found.into_iter().map(|violation| format!("{when}: {violation:?}")).collect()
+}
+
+/// A connector that walks past every point: events of every kind, duplicates, polls, acks and, at the end, a nack.
+struct Work {
+    client: Client,
+    events: Vec<SentEvent>,
+    /// Acks and nacks whose outcome is unknown.
+    open: Vec<(Shown, Verdict)>,
+}
+
+#[derive(Clone, Copy)]
+enum Verdict {
+    Ack,
+    Nack,
+}
+
+impl Work {
+    fn new() -> Self {
+        let event = |name: &str, topic: &str, text: String| SentEvent {
+            source: "gamma".to_owned(),
+            external_id: name.to_owned(),
+            topic: topic.to_owned(),
+            text,
+        };
+        let plain = |name: &str, topic| event(name, topic, format!("say {name}"));
+        let events = vec![
+            plain("one", "a"),
+            event("two", "b", text_with_tools("two")),
+            event("three", "c", refused_text("three")),
+            plain("four", "a"),
+            event("five", "b", text_with_tools("five")),
+            event("six", "a", text_with_tools("six")),
+            plain("seven", "b"),
+            plain("eight", "d"),
+        ];
+        Self { client: Client::new("gamma", true, Instant::now()), events, open: Vec::new() }
+    }
+
+    /// Works until the server is gone or everything was done without reaching the point.
+    fn until_it_ends(&mut self, server: &mut Server) -> Result<()> {
+        let started = Instant::now();
+        let port = server.port;
+        for event in self.events.clone() {
+            if self.client.ingest(port, &event) == Known::Unknown {
+                return gone(server);
+            }
+        }
+        let (mut delivered, wanted) = (0, self.events.len());
+        while delivered < wanted && started.elapsed() < POINT_PATIENCE {
+            let Known::Answered(messages) = self.client.poll(port, 2) else { return gone(server) };
+            for message in messages {
+                // The last one fails, so that only a run that came so far waits for its retry.
+                delivered += 1;
+                let verdict = if delivered == wanted { Verdict::Nack } else { Verdict::Ack };
+                if !self.settle(port, message, verdict) {
+                    return gone(server);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// `false` when the outcome is unknown.
+    fn settle(&mut self, port: u16, message: Shown, verdict: Verdict) -> bool {
+        let known = match verdict {
+            Verdict::Ack => self.client.ack(port, &message),
+            Verdict::Nack => self.client.nack(port, &message),
+        };
+        let is_known = matches!(known, Known::Answered(Settled::Done | Settled::Conflict));
+        if !is_known {
+            self.open.push((message, verdict));
+        }
+        is_known
+    }
+
+    /// Sends everything again, settles what was unknown, and delivers the rest.
+    fn finish(&mut self, server: &Server) -> Result<()> {
+        let port = server.port;
+        for event in self.events.clone() {
+            let known = self.client.ingest(port, &event);
+            ensure!(known != Known::Unknown, "the healed server broke a connection");
+        }
+        for (message, verdict) in std::mem::take(&mut self.open) {
+            ensure!(self.settle(port, message, verdict), "the healed server does not settle");
+        }
+        let (started, mut http) = (Instant::now(), Http::default());
+        while !server.is_drained(&mut http) {
+            ensure!(started.elapsed() < DRAIN_PATIENCE, "the healed server did not drain");
+            if let Known::Answered(messages) = self.client.poll(port, 20) {
+                for message in messages {
+                    self.settle(port, message, Verdict::Ack);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+/// A broken connection means that the process is going; its exit follows.
+fn gone(server: &mut Server) -> Result<()> {
+    let started = Instant::now();
+    while !server.has_ended()? && started.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
