@@ -81,11 +81,10 @@ impl World {
     }
 
     async fn claim(&mut self, limit: u32) -> Checked<Vec<EventId>> {
-        let before = self.event_rows().await?;
         let claimed = self.store.inbox().claim_next(limit, self.now).await.map_err(told)?;
         let ids: Vec<EventId> = claimed.iter().map(|claimed| claimed.event.id.clone()).collect();
         for id in &ids {
-            self.promises.claimed(id, &before)?;
+            self.promises.claimed(id, &self.seen)?;
         }
         same("claim", &ids, &self.models.inbox.claim(limit, self.now))?;
         for claimed in claimed {
@@ -106,7 +105,7 @@ impl World {
 
     async fn record_step(&mut self, event: usize) -> Checked {
         let Some(index) = self.running(event) else { return Ok(()) };
-        let row = self.row_of(index).await?;
+        let row = self.row_of(index)?;
         let number = self.models.inbox.events[index].steps;
         let body = StepBody::ToolAnswered {
             call_id: format!("call {number}"),
@@ -143,7 +142,7 @@ impl World {
     }
 
     async fn finish(&mut self, index: usize, end: ModelEnd) -> Checked {
-        let row = self.row_of(index).await?;
+        let row = self.row_of(index)?;
         if matches!(end, ModelEnd::Answered { .. }) {
             self.promises.answered(&row.id)?;
         }
@@ -155,7 +154,7 @@ impl World {
 
     pub(super) async fn killed_in_answer(&mut self, answer: &Answer, after: &mut Models) -> TempDir {
         let Some(index) = self.running(answer.event) else { return self.store.crash_image() };
-        let Ok(row) = self.row_of(index).await else { return self.store.crash_image() };
+        let Ok(row) = self.row_of(index) else { return self.store.crash_image() };
         let end = self.answer_of(index, answer);
         after.inbox.finish(index, end.clone(), &mut after.outbox, self.now);
         let turns = self.store.turns();
@@ -168,7 +167,7 @@ impl World {
     async fn finish_again(&mut self, event: usize) -> Checked {
         let idle = |index: &usize| self.models.inbox.events[*index].status != InboxStatus::Processing;
         let Some(index) = self.any_event(event).filter(idle) else { return Ok(()) };
-        let row = self.row_of(index).await?;
+        let row = self.row_of(index)?;
         let end = TurnEnd::Failed { reason: "late".to_owned(), replies: vec![new_reply(&row.topic, "late")] };
         match self.store.turns().finish_turn(&row, end, Vec::new(), self.now).await {
             Err(StoreError::Fault(_)) => Ok(()),
@@ -210,10 +209,10 @@ impl World {
         event.checked_rem(running.len()).map(|place| running[place])
     }
 
-    async fn row_of(&self, index: usize) -> Checked<Event> {
-        let id = self.models.inbox.events[index].new.id.clone();
-        let row = self.store.inbox().find(id.clone()).await.map_err(told)?;
-        row.ok_or_else(|| format!("I1: {id} is gone"))
+    fn row_of(&self, index: usize) -> Checked<Event> {
+        let id = &self.models.inbox.events[index].new.id;
+        let row = self.seen.iter().find(|row| row.id == *id).cloned();
+        row.ok_or_else(|| format!("I1: {id} was never seen"))
     }
 }
 

@@ -109,7 +109,7 @@ pub(super) enum Lease {
 }
 
 pub(super) fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    prop::collection::vec(operation(), 4..32)
+    prop::collection::vec(operation(), 4..26)
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -117,9 +117,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         1, 999, 5_000, 9_999, 10_000, 40_000, 900_000, 90_000_000, -1, -5_000, -3_600_000,
     ]);
     prop_oneof![
-        28 => inbox().prop_map(Operation::Inbox),
-        20 => outbox().prop_map(Operation::Outbox),
-        5 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
+        40 => inbox().prop_map(Operation::Inbox),
+        28 => outbox().prop_map(Operation::Outbox),
+        7 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
         1 => Just(Operation::Crash),
         1 => interrupted().prop_map(Operation::CrashDuring),
         1 => Just(Operation::Restart),

@@ -45,14 +45,10 @@ pub(super) struct World {
     pub(super) answering: Answering,
     /// Answered and not yet written; only with the seeded fault.
     pub(super) unwritten: Option<NewEvent>,
+    /// The events as the last check saw them, newest first.
+    pub(super) seen: Vec<Event>,
     sequences: usize,
     pub(super) steps: u64,
-}
-
-/// What the store shows of this sequence, newest first.
-struct Rows {
-    events: Vec<Event>,
-    messages: Vec<OutboxMessage>,
 }
 
 impl World {
@@ -65,6 +61,7 @@ impl World {
             topics: Vec::new(),
             answering,
             unwritten: None,
+            seen: Vec::new(),
             sequences: 0,
             steps: 0,
         }
@@ -82,10 +79,11 @@ impl World {
             .flat_map(|key| sources.iter().map(move |source| topic(source, key)))
             .collect();
         (self.models, self.promises, self.unwritten) = (Models::default(), Promises::default(), None);
+        self.seen.clear();
         for operation in operations {
             self.steps += 1;
-            let text = format!("{operation:?}");
-            self.step(operation).await.map_err(|violation| format!("{violation}, after {text}"))?;
+            let step = self.step(operation.clone()).await;
+            step.map_err(|violation| format!("{violation}, after {operation:?}"))?;
         }
         self.come_to_an_end().await.map_err(|violation| format!("{violation}, at the end"))
     }
@@ -96,8 +94,14 @@ impl World {
         }
         match operation {
             Operation::Inbox(operation) => self.inbox_step(operation).await?,
-            Operation::Outbox(operation) => self.outbox_step(operation).await?,
-            Operation::AdvanceClock { by_ms } => self.now = Millis(self.now.0 + by_ms),
+            Operation::Outbox(operation) => {
+                self.outbox_step(operation).await?;
+                return self.check_outbox().await;
+            }
+            Operation::AdvanceClock { by_ms } => {
+                self.now = Millis(self.now.0 + by_ms);
+                return Ok(());
+            }
             Operation::Crash => {
                 self.store.crash();
                 self.unwritten = None;
@@ -119,6 +123,7 @@ impl World {
     async fn write_late(&mut self) -> Checked {
         if let Some(late) = self.unwritten.take() {
             self.store.inbox().accept(late, self.now).await.map_err(told)?;
+            self.check().await?;
         }
         Ok(())
     }
@@ -133,8 +138,9 @@ impl World {
             Interrupted::Poll(poll) => self.killed_in_poll(&poll, &mut after).await,
         };
         self.store = TempStore::open_in(image).map_err(|error| format!("I14: {error}"))?;
-        let rows = self.rows().await?;
-        if after.differ_from(&rows).is_none() {
+        let (events, messages) = (self.events().await?, self.messages().await?);
+        let differs = after.inbox.differs_from(&events).or_else(|| after.outbox.differs_from(&messages));
+        if differs.is_none() {
             self.models = after;
         }
         Ok(())
@@ -159,30 +165,34 @@ impl World {
         Ok(())
     }
 
-    async fn rows(&self) -> Checked<Rows> {
-        /// More than one step can add.
-        const MORE: u32 = 8;
-        let page = |known: usize| PageRequest::newest(u32::try_from(known).unwrap() + MORE);
-        let is_ours = |topic: &TopicRef| self.topics.iter().any(|ours| ours.source == topic.source);
-        let events =
-            self.store.inbox().list(None, page(self.models.inbox.events.len())).await.map_err(told)?;
-        let known = page(self.models.outbox.messages.len());
-        let messages = self.store.outbox().list(None, None, known).await.map_err(told)?;
-        Ok(Rows {
-            events: events.rows.into_iter().filter(|row| is_ours(&row.topic)).collect(),
-            messages: messages.rows.into_iter().filter(|row| is_ours(&row.topic)).collect(),
-        })
+    async fn events(&self) -> Checked<Vec<Event>> {
+        let page = page_of(self.models.inbox.events.len());
+        let found = self.store.inbox().list(None, page).await.map_err(told)?;
+        Ok(found.rows.into_iter().filter(|row| self.is_ours(&row.topic)).collect())
     }
 
-    pub(super) async fn event_rows(&self) -> Checked<Vec<Event>> {
-        Ok(self.rows().await?.events)
+    async fn messages(&self) -> Checked<Vec<OutboxMessage>> {
+        let page = page_of(self.models.outbox.messages.len());
+        let found = self.store.outbox().list(None, None, page).await.map_err(told)?;
+        Ok(found.rows.into_iter().filter(|row| self.is_ours(&row.topic)).collect())
+    }
+
+    fn is_ours(&self, topic: &TopicRef) -> bool {
+        self.topics.iter().any(|ours| ours.source == topic.source)
     }
 
     /// After each step: first what was promised, then the models row by row.
-    async fn check(&self) -> Checked {
-        let rows = self.rows().await?;
-        self.promises.check(&rows.events)?;
-        match self.models.differ_from(&rows) {
+    async fn check(&mut self) -> Checked {
+        self.seen = self.events().await?;
+        self.promises.check(&self.seen)?;
+        match self.models.inbox.differs_from(&self.seen) {
+            Some(difference) => Err(difference),
+            None => self.check_outbox().await,
+        }
+    }
+
+    async fn check_outbox(&self) -> Checked {
+        match self.models.outbox.differs_from(&self.messages().await?) {
             Some(difference) => Err(difference),
             None => Ok(()),
         }
@@ -206,6 +216,7 @@ impl World {
     async fn come_to_an_end(&mut self) -> Checked {
         self.write_late().await?;
         self.park_all().await?;
+        self.check().await?;
         let rounds = self.models.inbox.events.len() + 4 * self.models.outbox.messages.len() + 8;
         for _ in 0..rounds {
             self.now = Millis(self.now.0 + FOR_EVER);
@@ -215,24 +226,23 @@ impl World {
                 break;
             }
         }
-        let rows = self.rows().await?;
         let stuck =
-            rows.events.iter().find(|row| !matches!(row.status, InboxStatus::Done | InboxStatus::Failed));
+            self.seen.iter().find(|row| !matches!(row.status, InboxStatus::Done | InboxStatus::Failed));
         if let Some(stuck) = stuck {
             return Err(format!("I4: {stuck:?} never ended"));
         }
         let is_open = |status| matches!(status, OutboxStatus::Pending | OutboxStatus::Leased);
-        if let Some(stuck) = rows.messages.iter().find(|row| is_open(row.status)) {
+        if let Some(stuck) = self.messages().await?.iter().find(|row| is_open(row.status)) {
             return Err(format!("I9: {stuck:?} never ended"));
         }
         self.check_histories().await
     }
 }
 
-impl Models {
-    fn differ_from(&self, rows: &Rows) -> Option<String> {
-        self.inbox.differs_from(&rows.events).or_else(|| self.outbox.differs_from(&rows.messages))
-    }
+fn page_of(known: usize) -> PageRequest {
+    /// More than one step can add.
+    const MORE: u32 = 8;
+    PageRequest::newest(u32::try_from(known).unwrap() + MORE)
 }
 
 pub(super) fn same<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Checked {
