@@ -27,6 +27,11 @@ pub(crate) struct Ended {
 impl Workplace {
     /// Runs a command to its end. The child stays in our process group, so Ctrl-C ends it with us.
     pub(crate) fn run(&self, name: &str, command: &[&str]) -> Result<Ended> {
+        self.run_with(name, command, &[])
+    }
+
+    /// As `run`, with more variables in the child's environment.
+    pub(crate) fn run_with(&self, name: &str, command: &[&str], variables: &[(&str, &str)]) -> Result<Ended> {
         let folder = self.root.join("target/xtask");
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let log = folder.join(format!("{}.log", name.replace(' ', "-")));
@@ -35,6 +40,7 @@ impl Workplace {
         let (program, arguments) = command.split_first().context("a command has at least a program")?;
         let mut child = Command::new(self.resolve(program));
         child.args(arguments).current_dir(&self.root).env("PATH", &self.search_path);
+        child.envs(variables.iter().copied());
         child.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         forget_the_outer_cargo(&mut child);
         let status = child.status().with_context(|| format!("cannot start {program}"))?;

@@ -9,6 +9,8 @@ mod history;
 mod http;
 mod kills;
 mod load;
+mod machines;
+mod named;
 mod points;
 mod power;
 mod report;
@@ -43,6 +45,12 @@ struct Bench {
     extent: Extent,
 }
 
+impl Bench {
+    fn has_strace(&self) -> bool {
+        self.workplace.find("strace").is_some()
+    }
+}
+
 /// A way to break the server.
 struct Layer {
     name: &'static str,
@@ -50,18 +58,18 @@ struct Layer {
 }
 
 const LAYERS: &[Layer] = &[
-    Layer {
-        name: "L3",
-        run: |bench| points::run(&bench.workplace.root, &bench.programs, bench.extent),
-    },
+    Layer { name: "L1", run: |bench| machines::run(&bench.workplace, bench.extent) },
+    Layer { name: "L3", run: |bench| points::run(&bench.workplace.root, &bench.programs, bench.extent) },
     Layer { name: "L4", run: |bench| kills::run(&bench.programs, bench.extent) },
     Layer { name: "L5", run: power_loss },
+    Layer { name: "named", run: |bench| named::run(&bench.programs, bench.has_strace()) },
 ];
 
 /// Runs in place of all layers with `--control`.
-const CONTROL: Layer = Layer { name: "L5", run: power_loss_control };
+const CONTROL: Layer = Layer { name: "L5 control", run: power_loss_control };
 
-const USAGE: &str = "usage: cargo xtask faults [--short] [--layer L1|L3|L4|L5|named] [--control] [--no-build]";
+const USAGE: &str =
+    "usage: cargo xtask faults [--short] [--layer L1|L3|L4|L5|named] [--control] [--no-build]";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
@@ -101,7 +109,7 @@ fn power_loss_control(bench: &Bench) -> Result<Findings> {
 }
 
 fn traced(bench: &Bench, syncs: Syncs) -> Result<Findings> {
-    if bench.workplace.find("strace").is_some() {
+    if bench.has_strace() {
         return power::run(&bench.programs, bench.extent, syncs);
     }
     let mut findings = Findings::default();
@@ -109,14 +117,9 @@ fn traced(bench: &Bench, syncs: Syncs) -> Result<Findings> {
     Ok(findings)
 }
 
-/// A layer that cannot go on is a violation like any other: the next ones still run.
 fn perform(layer: &Layer, bench: &Bench) -> Line {
     let started = Instant::now();
-    let findings = (layer.run)(bench).unwrap_or_else(|error| {
-        let mut findings = Findings::default();
-        findings.violation(format!("{error:#}"));
-        findings
-    });
+    let findings = Findings::or_error((layer.run)(bench));
     let line = Line { layer: layer.name, findings, took: started.elapsed() };
     println!("{line}");
     line

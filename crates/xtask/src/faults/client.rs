@@ -23,10 +23,6 @@ impl Client {
         Self { http: Http::default(), source: source.to_owned(), ordered, epoch, history: Vec::new() }
     }
 
-    pub(crate) fn source(&self) -> &str {
-        &self.source
-    }
-
     pub(crate) fn ingest(&mut self, port: u16, event: &SentEvent) -> Known<Ingested> {
         let body = json!({
             "source": event.source,
@@ -42,7 +38,7 @@ impl Client {
             match answer.code {
                 202 => Ingested::Queued { event_id },
                 200 => Ingested::Duplicate { event_id },
-                code => Ingested::Refused { code },
+                code => Ingested::Refused { code, error: answer.text("error") },
             }
         };
         self.ask(port, "/ingest", &body, read, |known| Operation::Ingest { event: event.clone(), known })

@@ -40,7 +40,7 @@ pub(crate) enum Ingested {
     /// 200.
     Duplicate { event_id: String },
     /// The server said no; nothing was kept.
-    Refused { code: u16 },
+    Refused { code: u16, error: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

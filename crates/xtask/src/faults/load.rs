@@ -211,8 +211,7 @@ impl<'a> Poller<'a> {
         }
         let fails = self.shown.len().is_multiple_of(40) && self.nacked.insert(message.message.clone());
         while let Some(port) = self.door.wait() {
-            let known =
-                if fails { self.client.nack(port, message) } else { self.client.ack(port, message) };
+            let known = if fails { self.client.nack(port, message) } else { self.client.ack(port, message) };
             match known {
                 Known::Answered(Settled::Refused { .. }) | Known::Unknown => std::thread::sleep(PAUSE),
                 Known::Answered(Settled::Done | Settled::Conflict) => return,

@@ -110,7 +110,8 @@ fn crash_at(program: &Path, attempt: &Attempt<'_>) -> Result<Outcome> {
     if !(said_so && ended.is_some_and(is_abort)) {
         return Ok(Outcome::NotReached);
     }
-    let mut broken = complaints("after the crash", &work, &database::read_copy(&home.path())?, Stage::Crashed);
+    let mut broken =
+        complaints("after the crash", &work, &database::read_copy(&home.path())?, Stage::Crashed);
     home.variables.clear();
     let server = home.started()?;
     work.finish(&server)?;

@@ -9,22 +9,26 @@ use super::{Extent, Programs};
 use anyhow::{Context, Result, ensure};
 use cuts::cuts;
 use disk::{Disk, Image, Loss};
-use promise::{Promise, Promised, promises};
+use promise::Promise;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
-use trace::{CALLS, Happening, Reader};
+use trace::{CALLS, Reader};
 
 mod cuts;
 mod disk;
 mod promise;
 mod trace;
+
+pub(crate) use promise::{Promised, promises};
+pub(crate) use trace::Happening;
 
 /// One image in so many is also given to the server itself.
 const START_EVERY: usize = 4;
@@ -77,6 +81,12 @@ pub(crate) fn run(programs: &Programs, extent: Extent, syncs: Syncs) -> Result<F
     findings.figure("told", recording.promises.len());
     let syncs_seen = recording.happenings.iter().filter(|what| matches!(what, Happening::SyncEnded { .. }));
     findings.figure("syncs", syncs_seen.count());
+    // Only a log that was folded in and begun again shows that old frames behind new ones do no harm.
+    let folded = recording
+        .happenings
+        .iter()
+        .filter(|what| matches!(what, Happening::SyncEnded { path, .. } if path.ends_with("cortex.db")));
+    findings.figure("checkpoints", folded.count());
     findings.figure("images_with_loss", verdicts.iter().filter(|verdict| !verdict.lost.is_empty()).count());
     findings.figure("lost", verdicts.iter().map(|verdict| verdict.lost.len()).sum());
     findings.figure("corrupt", verdicts.iter().filter(|verdict| verdict.corrupt.is_some()).count());
@@ -104,9 +114,7 @@ impl Verdict {
 fn record(programs: &Programs, extent: Extent, syncs: Syncs) -> Result<Recording> {
     let mut home = match syncs {
         Syncs::AsShipped => Home::new(&programs.shipped, 1)?,
-        Syncs::TooLate => {
-            Home::new(&programs.with_points, 1)?.with("CORTEX_DURABILITY", "after-checkpoint")
-        }
+        Syncs::TooLate => Home::new(&programs.with_points, 1)?.with("CORTEX_DURABILITY", "after-checkpoint"),
     };
     let folder = home.path().to_string_lossy().into_owned();
     // Large texts fill the log up to a checkpoint in the middle of the load.
@@ -132,10 +140,7 @@ enum End {
 /// One traced life under load.
 fn live(home: &mut Home, shape: Shape, trace: &str, end: End) -> Result<Vec<Happening>> {
     let trace = home.beside(trace);
-    let filter = format!("trace={CALLS}");
-    // -D keeps the server our own child, so that its pid is the one we know.
-    let words = ["strace", "-D", "-f", "-y", "-xx", "-s", "4000000", "-e", &filter, "-o"];
-    home.wrapper = words.iter().map(Into::into).chain([trace.clone().into_os_string()]).collect();
+    home.wrapper = tracer(&trace, &[]);
     let server = home.started()?;
     let door = Door::new(Instant::now());
     door.open_at(server.port);
@@ -145,8 +150,24 @@ fn live(home: &mut Home, shape: Shape, trace: &str, end: End) -> Result<Vec<Happ
         End::Stop => drop(server.terminate(Duration::from_secs(35))?.context("the server did not stop")?),
         End::Kill => server.kill()?,
     }
-    wait_for_end(&trace)?;
-    Reader::new(&home.path().to_string_lossy()).read(BufReader::new(File::open(&trace)?))
+    read_trace(home, &trace)
+}
+
+/// The words in front of a server that is traced into a file.
+pub(crate) fn tracer(trace: &Path, more: &[&str]) -> Vec<OsString> {
+    // -D keeps the server our own child, so that its pid is the one we know.
+    let mut words: Vec<OsString> =
+        ["strace", "-D", "-f", "-y", "-xx", "-s", "4000000", "-o"].iter().map(Into::into).collect();
+    words.push(trace.into());
+    words.extend(["-e".into(), format!("trace={CALLS}").into()]);
+    words.extend(more.iter().flat_map(|expression| ["-e".into(), OsString::from(expression)]));
+    words
+}
+
+/// What a traced server did, once it is gone.
+pub(crate) fn read_trace(home: &Home, trace: &Path) -> Result<Vec<Happening>> {
+    wait_for_end(trace)?;
+    Reader::new(&home.path().to_string_lossy()).read(BufReader::new(File::open(trace)?))
 }
 
 fn wait_for_replies(door: &Door) -> Result<()> {
@@ -159,7 +180,7 @@ fn wait_for_replies(door: &Door) -> Result<()> {
 }
 
 /// The tracer writes its last lines after the server is gone.
-fn wait_for_end(trace: &PathBuf) -> Result<()> {
+fn wait_for_end(trace: &Path) -> Result<()> {
     let started = Instant::now();
     loop {
         let text = fs::read(trace)?;
@@ -192,7 +213,8 @@ fn judge(
         for (number, cut) in cuts.into_iter().enumerate() {
             recording.happenings[next..cut].iter().for_each(|happening| disk.happen(happening));
             next = cut;
-            let loss = [Loss::Everything, Loss::Scattered, Loss::Tail, Loss::Scattered, Loss::Nothing][number % 5];
+            let loss =
+                [Loss::Everything, Loss::Scattered, Loss::Tail, Loss::Scattered, Loss::Nothing][number % 5];
             let told = recording.promises.iter().filter(|promise| promise.since < cut);
             let told = told.map(|promise| &promise.what).collect();
             let case = Case { number, cut, loss, image: disk.image(loss, &mut random), told };
@@ -246,7 +268,8 @@ fn check(program: &Path, case: &Case<'_>, syncs: Syncs) -> Result<Verdict> {
     match database::read(&home.path()) {
         Ok(rows) => {
             verdict.corrupt = rows.damage.first().map(|damage| format!("{}: {damage}", place()));
-            verdict.lost = lost(&rows, &case.told).map(|told| format!("{}: {told:?} is lost", place())).collect();
+            verdict.lost =
+                lost(&rows, &case.told).map(|told| format!("{}: {told:?} is lost", place())).collect();
         }
         Err(error) => verdict.corrupt = Some(format!("{}: {error:#}", place())),
     }
@@ -259,12 +282,10 @@ fn lost<'a>(rows: &Rows, told: &'a [&'a Promised]) -> impl Iterator<Item = &'a &
     let messages: BTreeSet<String> = rows.messages.iter().map(|message| message.id.clone()).collect();
     let delivered = rows.messages.iter().filter(|message| message.state == MessageState::Delivered);
     let delivered: BTreeSet<String> = delivered.map(|message| message.id.clone()).collect();
-    told.iter().filter(move |told| {
-        !match told {
-            Promised::Event { id } => events.contains(id),
-            Promised::Message { id } => messages.contains(id),
-            Promised::Delivered { id } => delivered.contains(id),
-        }
+    told.iter().filter(move |told| !match told {
+        Promised::Event { id } => events.contains(id),
+        Promised::Message { id } => messages.contains(id),
+        Promised::Delivered { id } => delivered.contains(id),
     })
 }
 

@@ -16,6 +16,11 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
+    /// What could not go on is a violation like any other: the rest still runs.
+    pub(crate) fn or_error(found: anyhow::Result<Self>) -> Self {
+        found.unwrap_or_else(|error| Self { violations: vec![format!("{error:#}")], ..Self::default() })
+    }
+
     pub(crate) fn figure(&mut self, name: &'static str, count: usize) {
         self.figures.push((name, count));
     }
@@ -43,6 +48,24 @@ impl Findings {
         self.figures.extend(other.figures);
         self.violations.extend(other.violations);
         self.skipped.extend(other.skipped);
+    }
+
+    /// Every violation says which case it is from.
+    pub(crate) fn named(mut self, case: &str) -> Self {
+        for violation in &mut self.violations {
+            *violation = format!("{case}: {violation}");
+        }
+        self
+    }
+
+    /// For a case whose counts are not worth a reader's time.
+    pub(crate) fn without_figures(mut self) -> Self {
+        self.figures.clear();
+        self
+    }
+
+    pub(crate) fn has_figures(&self) -> bool {
+        !self.figures.is_empty()
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -95,7 +118,8 @@ pub(crate) fn table(lines: &[Line]) -> String {
             (true, true) => "SKIPPED",
             (true, false) => "ok",
         };
-        table += &format!("{:<8}  {word:<9}  {:>7.1}  {}\n", line.layer, line.took.as_secs_f64(), line.figures());
+        table +=
+            &format!("{:<8}  {word:<9}  {:>7.1}  {}\n", line.layer, line.took.as_secs_f64(), line.figures());
     }
     table
 }

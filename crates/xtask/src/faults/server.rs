@@ -40,6 +40,17 @@ pub(crate) struct Refused {
     pub(crate) stderr: String,
 }
 
+impl Refused {
+    /// Whether it ended by itself with an error of one line; the log may stand around it.
+    pub(crate) fn is_one_line(&self) -> bool {
+        let errors = self.stderr.lines().filter(|line| line.starts_with("cortex: ")).count();
+        let has_panic =
+            ["panicked", "internal_error", "RUST_BACKTRACE"].iter().any(|word| self.stderr.contains(word));
+        let failed = self.ended.and_then(|ended| ended.code()).is_some_and(|code| code != 0);
+        failed && errors == 1 && !has_panic
+    }
+}
+
 #[derive(Deserialize)]
 struct Listening {
     address: SocketAddr,
@@ -75,7 +86,11 @@ impl Home {
         let log = OpenOptions::new().create(true).append(true).open(self.log())?;
         let mut words = self.wrapper.iter().cloned().chain([self.program.clone().into_os_string()]);
         let mut command = Command::new(words.next().context("a program is given")?);
-        command.args(words).arg("serve").env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+            .args(words)
+            .arg("serve")
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
         for (name, value) in [
             ("CORTEX_PORT", "0"),
             ("CORTEX_SYNAPSE_URL", "off"),

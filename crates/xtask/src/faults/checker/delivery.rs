@@ -52,8 +52,12 @@ fn showings<'a>(history: &[&'a Record]) -> Vec<Showing<'a>> {
 fn settlings<'a>(history: &[&'a Record]) -> (Vec<Settling<'a>>, Vec<Settling<'a>>) {
     let (mut acks, mut nacks) = (Vec::new(), Vec::new());
     for record in history {
-        let settling =
-            |message: &'a str, lease: &'a str| Settling { sent: record.sent, ended: record.ended, message, lease };
+        let settling = |message: &'a str, lease: &'a str| Settling {
+            sent: record.sent,
+            ended: record.ended,
+            message,
+            lease,
+        };
         match &record.operation {
             Operation::Ack { message, lease, known: Known::Answered(Settled::Done) } => {
                 acks.push(settling(message, lease));

@@ -120,10 +120,7 @@ fn an_accepted_event_without_a_row_is_lost() {
 
 #[test]
 fn a_row_that_reads_differently_is_a_change() {
-    caught(
-        |story| story.rows.events[0].text += "!",
-        |found| matches!(found, Violation::Changed { .. }),
-    );
+    caught(|story| story.rows.events[0].text += "!", |found| matches!(found, Violation::Changed { .. }));
 }
 
 #[test]
@@ -222,10 +219,7 @@ fn a_topic_that_holds_an_event_at_the_end_is_caught() {
 
 #[test]
 fn turns_out_of_order_or_overlapping_are_caught() {
-    caught(
-        |story| story.rows.turns.rotate_left(2),
-        |found| matches!(found, Violation::OutOfOrder { .. }),
-    );
+    caught(|story| story.rows.turns.rotate_left(2), |found| matches!(found, Violation::OutOfOrder { .. }));
     caught(
         |story| story.rows.events[1].claimed_at = Some(149),
         |found| matches!(found, Violation::OutOfOrder { .. }),
@@ -246,7 +240,8 @@ fn a_message_that_was_shown_and_is_gone_is_caught() {
 fn an_event_answered_in_two_messages_is_caught() {
     caught(
         |story| {
-            let Operation::Poll { known: Known::Answered(shown), .. } = &mut story.history[4].operation else {
+            let Operation::Poll { known: Known::Answered(shown), .. } = &mut story.history[4].operation
+            else {
                 panic!("the fifth record is a poll");
             };
             shown[0].text = "re: text 1".to_owned();

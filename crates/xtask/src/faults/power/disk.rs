@@ -77,8 +77,10 @@ impl Disk {
                 self.file_at(path);
             }
             Happening::Wrote { path, offset, bytes } => {
-                let change =
-                    Change::Write { offset: usize::try_from(*offset).unwrap_or(usize::MAX), bytes: bytes.clone() };
+                let change = Change::Write {
+                    offset: usize::try_from(*offset).unwrap_or(usize::MAX),
+                    bytes: bytes.clone(),
+                };
                 self.file_at(path).pending.push(change);
             }
             Happening::Truncated { path, length } => {
@@ -290,7 +292,10 @@ mod tests {
     fn a_sync_covers_only_what_was_written_before_it_began_and_only_if_it_worked() {
         let [began, ended] = synced(LOG);
         let late = disk(
-            synced("/h").into_iter().chain([wrote(0, b"a"), began.clone(), wrote(1, b"b"), ended]).chain(synced("/h")),
+            synced("/h")
+                .into_iter()
+                .chain([wrote(0, b"a"), began.clone(), wrote(1, b"b"), ended])
+                .chain(synced("/h")),
         );
         assert_eq!(after(&late, Loss::Everything, 1).unwrap(), b"a");
         let failed = Happening::SyncEnded { thread: 1, path: LOG.to_owned(), worked: false };

@@ -13,17 +13,44 @@ pub(crate) const CALLS: &str = "openat,open,creat,write,pwrite64,writev,pwritev,
 /// Something that happened, in the order in which it began; only a sync has a separate end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happening {
-    Created { path: String },
-    Wrote { path: String, offset: u64, bytes: Vec<u8> },
-    Truncated { path: String, length: u64 },
-    Renamed { from: String, to: String },
-    Unlinked { path: String },
-    SyncBegan { thread: u32, path: String },
-    SyncEnded { thread: u32, path: String, worked: bool },
+    Created {
+        path: String,
+    },
+    Wrote {
+        path: String,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Truncated {
+        path: String,
+        length: u64,
+    },
+    Renamed {
+        from: String,
+        to: String,
+    },
+    Unlinked {
+        path: String,
+    },
+    SyncBegan {
+        thread: u32,
+        path: String,
+    },
+    SyncEnded {
+        thread: u32,
+        path: String,
+        worked: bool,
+    },
     /// The server read this from a connection.
-    Heard { socket: String, bytes: Vec<u8> },
+    Heard {
+        socket: String,
+        bytes: Vec<u8>,
+    },
     /// The server began to write this to a connection: from here on the client may know it.
-    Said { socket: String, bytes: Vec<u8> },
+    Said {
+        socket: String,
+        bytes: Vec<u8>,
+    },
 }
 
 /// Files whose writes must all be understood; anything else is ignored.
@@ -85,7 +112,8 @@ impl<'a> Reader<'a> {
         match call.name {
             "pwrite64" => {
                 let Some(path) = self.ours(call.arguments) else { return Ok(()) };
-                let offset = numbers_behind_strings(call.arguments).nth(1).context("pwrite64 has an offset")?;
+                let offset =
+                    numbers_behind_strings(call.arguments).nth(1).context("pwrite64 has an offset")?;
                 let bytes = strings(call.arguments)?.concat();
                 self.happenings.push(Happening::Wrote { path, offset, bytes });
             }
@@ -118,7 +146,8 @@ impl<'a> Reader<'a> {
     }
 
     fn ended(&mut self, call: &Call<'_>) -> Result<()> {
-        let worked = call.returned.is_some_and(|returned| !returned.starts_with('-') && !returned.starts_with('?'));
+        let worked =
+            call.returned.is_some_and(|returned| !returned.starts_with('-') && !returned.starts_with('?'));
         match call.name {
             "fsync" | "fdatasync" => {
                 if let Some(path) = self.ours(call.arguments) {
@@ -166,7 +195,8 @@ fn is_database(path: &str) -> bool {
 
 fn call(thread: u32, line: &str) -> Result<Call<'_>> {
     let (name, rest) = line.split_once('(').context("a call has arguments")?;
-    let end = rest.rfind(") ").context("a call returns")?;
+    let returns = |end: &usize| rest[end + 1..].trim_start().starts_with("= ");
+    let end = rest.match_indices(')').map(|(end, _)| end).find(returns).context("a call returns")?;
     let returned = rest[end..].split_once("= ").map(|(_, returned)| returned);
     Ok(Call { thread, name, arguments: &rest[..end], returned })
 }
@@ -240,7 +270,12 @@ mod tests {
     fn writes_truncates_and_syncs_of_the_home_are_read() {
         let log = "/h/cortex.db-wal".to_owned();
         let happenings = read(&[
-            format!("7 openat(AT_FDCWD<{}>, \"{}\", O_RDWR|O_CREAT, 0600) = 12<{}>", hex("/"), hex(&log), hex(&log)),
+            format!(
+                "7 openat(AT_FDCWD<{}>, \"{}\", O_RDWR|O_CREAT, 0600) = 12<{}>",
+                hex("/"),
+                hex(&log),
+                hex(&log)
+            ),
             on_log(&format!("pwrite64(LOG, \"{}\", 2, 4096)     = 2", hex("ab"))),
             on_log("ftruncate(LOG, 17) = 0"),
             on_log("fsync(LOG) = 0"),
@@ -267,7 +302,7 @@ mod tests {
         let happenings = read(&[
             on_log("fsync(LOG <unfinished ...>"),
             format!("8 sendto(5<{socket}>, \"{}\", 2, MSG_NOSIGNAL, NULL, 0 <unfinished ...>", hex("ok")),
-            "7 <... fsync resumed>) = -1 EIO (Input/output error)".to_owned(),
+            "7 <... fsync resumed>) = -1 EIO (Input/output error) (INJECTED)".to_owned(),
             "8 <... sendto resumed>)   = 2".to_owned(),
             format!("8 recvfrom(5<{socket}>,  <unfinished ...>"),
             format!("8 <... recvfrom resumed>\"{}\", 8192, 0, NULL, NULL) = 3", hex("hey")),
