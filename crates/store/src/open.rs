@@ -62,6 +62,8 @@ pub(crate) fn open_for_writing(config: &StoreConfig) -> Result<Connection, OpenE
             OpenError::Schema { path: path.clone(), source }
         }
     })?;
+    // SQLite passes over a failed sync of the folder, and the log that every commit is in has its name there.
+    sync_folder(path)?;
     Ok(connection)
 }
 
@@ -139,8 +141,6 @@ fn told(path: &Path, error: StoreError) -> OpenError {
 
 /// The database holds private messages: it and its log are readable by their owner alone.
 fn create_private(path: &Path) -> Result<(), OpenError> {
-    let unusable =
-        |error: std::io::Error| OpenError::Unusable { path: path.to_owned(), reason: error.to_string() };
     let is_new = !path.exists();
     OpenOptions::new()
         .read(true)
@@ -149,12 +149,18 @@ fn create_private(path: &Path) -> Result<(), OpenError> {
         .truncate(false)
         .mode(0o600)
         .open(path)
-        .map_err(unusable)?;
-    if is_new && let Some(folder) = path.parent() {
-        // A synced file whose name is not yet in its folder would be gone after a power loss.
-        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(unusable)?;
-    }
-    Ok(())
+        .map_err(|error| unusable(path, &error))?;
+    if is_new { sync_folder(path) } else { Ok(()) }
+}
+
+/// A synced file whose name is not yet in its folder would be gone after a power loss.
+fn sync_folder(path: &Path) -> Result<(), OpenError> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> OpenError {
+    OpenError::Unusable { path: path.to_owned(), reason: error.to_string() }
 }
 
 #[cfg(test)]
