@@ -7,7 +7,7 @@ mod connector;
 mod ingest;
 
 pub(crate) use connection::{Answer, Connection, Target};
-pub(crate) use connector::{Connectors, Drained, Empty, Routes};
+pub(crate) use connector::{Connectors, Empty, Routes};
 pub(crate) use ingest::{IngestLoad, event_body, is_event_accepted};
 
 use crate::BenchError;

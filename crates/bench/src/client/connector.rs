@@ -5,7 +5,7 @@ use crate::BenchError;
 use cortex_api::{AckAnswer, AckRequest, AckStatus, PollAnswer, PollRequest, PolledMessage};
 use cortex_types::OutboxId;
 use futures::future::try_join_all;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -32,49 +32,45 @@ pub(crate) enum Empty {
     Waits,
 }
 
-/// Connectors that work side by side, one connection each.
+/// Connectors that work side by side.
 pub(crate) struct Connectors {
     pub(crate) target: Target,
     pub(crate) routes: Routes,
     /// One source for each connector; the same one several times makes them rivals.
     pub(crate) sources: Vec<String>,
     pub(crate) batch: u32,
+    /// How many messages of a batch one connector delivers and acks at a time, each on a connection of its own.
+    pub(crate) lanes: usize,
     pub(crate) ordered: bool,
     pub(crate) empty: Empty,
     /// Ids that were handed out before; shared, because rivals must not get the same message.
     pub(crate) seen: RefCell<HashSet<OutboxId>>,
-}
-
-/// What connectors delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Drained {
-    pub(crate) messages: u64,
+    /// Messages acked so far.
+    pub(crate) acked: Cell<u64>,
     /// Messages handed out again although their lease was not over.
-    pub(crate) double_leases: u64,
+    pub(crate) double_leases: Cell<u64>,
 }
 
 impl Connectors {
-    /// Works while `goes_on`, or until nothing comes. `delivered` is called for each message after its ack.
+    /// Works while `goes_on`, or until nothing comes. `received` is called for each message, in the order of the
+    /// answers.
     pub(crate) async fn run(
         &self,
         goes_on: impl Fn() -> bool,
-        delivered: impl Fn(&PolledMessage),
-    ) -> Result<Drained, BenchError> {
-        let working = self.sources.iter().map(|source| self.work(source, &goes_on, &delivered));
-        let drained = try_join_all(working).await?;
-        Ok(drained.into_iter().fold(Drained::default(), |sum, one| Drained {
-            messages: sum.messages + one.messages,
-            double_leases: sum.double_leases + one.double_leases,
-        }))
+        received: impl Fn(&PolledMessage),
+    ) -> Result<(), BenchError> {
+        let working = self.sources.iter().map(|source| self.work(source, &goes_on, &received));
+        try_join_all(working).await.map(drop)
     }
 
     async fn work(
         &self,
         source: &str,
         goes_on: &impl Fn() -> bool,
-        delivered: &impl Fn(&PolledMessage),
-    ) -> Result<Drained, BenchError> {
-        let mut connection = Connection::open(self.target.clone()).await?;
+        received: &impl Fn(&PolledMessage),
+    ) -> Result<(), BenchError> {
+        let opening = (0..self.lanes).map(|_| Connection::open(self.target.clone()));
+        let mut connections = try_join_all(opening).await?;
         let poll = PollRequest {
             source: source.to_owned(),
             max: Some(self.batch),
@@ -82,37 +78,56 @@ impl Connectors {
             ordered: self.ordered,
         };
         let poll = json(&poll)?;
-        let mut drained = Drained::default();
-        while goes_on() {
-            let answer = connection.post(self.routes.poll, &poll).await?;
-            let polled: PollAnswer =
-                serde_json::from_slice(answer.body).map_err(|_| answer.wrong("polled messages"))?;
-            if polled.messages.is_empty() {
+        loop {
+            let messages = self.poll(&mut connections[0], &poll).await?;
+            if messages.is_empty() {
                 match self.empty {
-                    Empty::Ends => break,
+                    Empty::Ends => return Ok(()),
                     Empty::Waits => tokio::time::sleep(EMPTY_PAUSE).await,
                 }
             }
+            messages.iter().for_each(received);
             // All of a batch is acked even when time is up, so that the next round finds no lease of this one.
-            for message in polled.messages {
-                let is_first = self.seen.borrow_mut().insert(message.message_id.clone());
-                drained.double_leases += u64::from(!is_first);
-                self.ack(&mut connection, &message).await?;
-                drained.messages += 1;
-                delivered(&message);
+            let acking = connections.iter_mut().enumerate().map(|(lane, connection)| {
+                self.ack_all(connection, messages.iter().skip(lane).step_by(self.lanes))
+            });
+            try_join_all(acking).await?;
+            if !goes_on() {
+                return Ok(());
             }
         }
-        Ok(drained)
     }
 
-    async fn ack(&self, connection: &mut Connection, message: &PolledMessage) -> Result<(), BenchError> {
-        let (message_id, lease_token) = (message.message_id.clone(), message.lease_token.clone());
-        let request = json(&AckRequest { message_id, lease_token })?;
-        let answer = connection.post(self.routes.ack, &request).await?;
-        match serde_json::from_slice(answer.body) {
-            Ok(AckAnswer { ok: true, status: AckStatus::Delivered }) => Ok(()),
-            Ok(AckAnswer { .. }) | Err(_) => Err(answer.wrong("an ack")),
+    async fn poll(
+        &self,
+        connection: &mut Connection,
+        request: &[u8],
+    ) -> Result<Vec<PolledMessage>, BenchError> {
+        let answer = connection.post(self.routes.poll, request).await?;
+        let polled: PollAnswer =
+            serde_json::from_slice(answer.body).map_err(|_| answer.wrong("polled messages"))?;
+        let mut seen = self.seen.borrow_mut();
+        let twice = polled.messages.iter().filter(|message| !seen.insert(message.message_id.clone())).count();
+        self.double_leases.set(self.double_leases.get() + twice as u64);
+        Ok(polled.messages)
+    }
+
+    async fn ack_all(
+        &self,
+        connection: &mut Connection,
+        messages: impl Iterator<Item = &PolledMessage>,
+    ) -> Result<(), BenchError> {
+        for message in messages {
+            let (message_id, lease_token) = (message.message_id.clone(), message.lease_token.clone());
+            let request = json(&AckRequest { message_id, lease_token })?;
+            let answer = connection.post(self.routes.ack, &request).await?;
+            match serde_json::from_slice(answer.body) {
+                Ok(AckAnswer { ok: true, status: AckStatus::Delivered }) => {}
+                Ok(AckAnswer { .. }) | Err(_) => return Err(answer.wrong("an ack")),
+            }
+            self.acked.set(self.acked.get() + 1);
         }
+        Ok(())
     }
 }
 

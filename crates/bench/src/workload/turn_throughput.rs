@@ -21,6 +21,8 @@ use tokio::sync::Semaphore;
 
 const TOPICS: usize = 64;
 const SOURCES: usize = 4;
+/// What a connector polls at a time and delivers side by side.
+const BATCH: u32 = 20;
 /// Events of one topic on their way at a time.
 const WINDOW: usize = 8;
 /// What one turn writes, each a row of the database: the event; the claim (topic, event); the end (usage, step, two
@@ -78,7 +80,6 @@ struct Conversation {
     by_key: HashMap<String, usize>,
     posting: Cell<usize>,
     posted: Cell<u64>,
-    answered: Cell<u64>,
     violations: Cell<u64>,
 }
 
@@ -110,7 +111,6 @@ impl Conversation {
             by_key,
             posting: Cell::new(TOPICS),
             posted: Cell::new(0),
-            answered: Cell::new(0),
             violations: Cell::new(0),
         }
     }
@@ -120,24 +120,25 @@ impl Conversation {
             target: self.target.clone(),
             routes: Routes::OUTBOX,
             sources: (0..SOURCES).map(source).collect(),
-            batch: 100,
+            batch: BATCH,
+            lanes: BATCH as usize,
             ordered: true,
             empty: Empty::Waits,
             seen: RefCell::new(HashSet::new()),
+            acked: Cell::new(0),
+            double_leases: Cell::new(0),
         };
         let posting = try_join_all(self.topics.iter().map(|topic| self.post(topic)));
-        let delivering = connectors.run(|| self.goes_on(), |message| self.delivered(message));
-        let (_, drained) = try_join(posting, delivering).await?;
-        let elapsed = self.started.elapsed();
-        if self.answered.get() < self.posted.get() {
-            let missing = self.posted.get() - self.answered.get();
+        let goes_on =
+            || self.is_open(connectors.acked.get()) && self.started.elapsed() < self.time + PATIENCE;
+        try_join(posting, connectors.run(goes_on, |message| self.received(message))).await?;
+        let (elapsed, answered) = (self.started.elapsed(), connectors.acked.get());
+        if self.is_open(answered) {
+            let missing = self.posted.get() - answered;
             return Err(BenchError::Broken(format!("{missing} events were not answered in time")));
         }
-        Ok(Told {
-            rate: self.answered.get() as f64 / elapsed.as_secs_f64(),
-            answered: self.answered.get(),
-            violations: self.violations.get() + drained.double_leases,
-        })
+        let violations = self.violations.get() + connectors.double_leases.get();
+        Ok(Told { rate: answered as f64 / elapsed.as_secs_f64(), answered, violations })
     }
 
     async fn post(&self, topic: &Topic) -> Result<(), BenchError> {
@@ -163,12 +164,12 @@ impl Conversation {
         Ok(())
     }
 
-    fn goes_on(&self) -> bool {
-        let is_open = self.posting.get() > 0 || self.answered.get() < self.posted.get();
-        is_open && self.started.elapsed() < self.time + PATIENCE
+    /// Whether events are still to be posted, or posted ones to be answered.
+    fn is_open(&self, answered: u64) -> bool {
+        self.posting.get() > 0 || answered < self.posted.get()
     }
 
-    fn delivered(&self, message: &PolledMessage) {
+    fn received(&self, message: &PolledMessage) {
         let Some(topic) = self.by_key.get(&message.topic_key).map(|number| &self.topics[*number]) else {
             self.violations.set(self.violations.get() + 1);
             return;
@@ -179,7 +180,6 @@ impl Conversation {
         }
         topic.awaited.set(awaited + 1);
         topic.window.add_permits(1);
-        self.answered.set(self.answered.get() + 1);
     }
 }
 
