@@ -10,5 +10,6 @@ mod exit_codes;
 mod help;
 mod home;
 mod lifecycle;
+mod restart;
 mod rows;
 mod talk;
