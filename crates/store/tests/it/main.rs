@@ -1,6 +1,6 @@
 //! The store against real files: each noun's transitions, then what faults and chance do to them.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod claim;
 mod damage;

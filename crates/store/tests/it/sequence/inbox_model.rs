@@ -185,6 +185,15 @@ impl InboxModel {
         }
     }
 
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.events.iter().all(|event| matches!(event.status, InboxStatus::Done | InboxStatus::Failed))
+    }
+
+    pub(super) fn due_times(&self) -> impl Iterator<Item = Millis> {
+        let pending = self.events.iter().filter(|event| event.status == InboxStatus::Pending);
+        pending.map(|event| event.due_at)
+    }
+
     pub(super) fn in_state(&self, status: InboxStatus) -> Vec<usize> {
         (0..self.events.len()).filter(|index| self.events[*index].status == status).collect()
     }

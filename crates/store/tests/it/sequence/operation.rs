@@ -2,6 +2,7 @@
 
 use cortex_types::Priority;
 use proptest::prelude::*;
+use std::ops::Range;
 
 /// One step of a sequence.
 #[derive(Debug, Clone)]
@@ -10,6 +11,10 @@ pub(super) enum Operation {
     Outbox(OutboxOperation),
     AdvanceClock {
         by_ms: i64,
+    },
+    /// To the next moment at which something is due or a lease ends, or a millisecond beside it.
+    AdvanceToNext {
+        offset_ms: i64,
     },
     /// The process is killed and started again.
     Crash,
@@ -108,21 +113,44 @@ pub(super) enum Lease {
     Foreign,
 }
 
-pub(super) fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    prop::collection::vec(operation(), 4..26)
+/// What is tried: messages that wait from the start, and then what happens.
+#[derive(Debug, Clone)]
+pub(super) struct Sequence {
+    pub(super) replies_before: usize,
+    pub(super) operations: Vec<Operation>,
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
-    let by_ms = prop::sample::select(vec![
-        1, 999, 5_000, 9_999, 10_000, 40_000, 900_000, 90_000_000, -1, -5_000, -3_600_000,
-    ]);
+/// How often each kind of operation comes; a short sequence gets deep only where it keeps to one thing.
+#[derive(Clone, Copy)]
+struct Mix {
+    inbox: u32,
+    outbox: u32,
+    kills: u32,
+}
+
+pub(super) fn sequences() -> impl Strategy<Value = Sequence> {
     prop_oneof![
-        40 => inbox().prop_map(Operation::Inbox),
-        28 => outbox().prop_map(Operation::Outbox),
-        7 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
-        1 => Just(Operation::Crash),
-        1 => interrupted().prop_map(Operation::CrashDuring),
-        1 => Just(Operation::Restart),
+        2 => sequence(0..1, Mix { inbox: 80, outbox: 8, kills: 1 }),
+        2 => sequence(2..5, Mix { inbox: 10, outbox: 70, kills: 1 }),
+        1 => sequence(0..3, Mix { inbox: 50, outbox: 30, kills: 6 }),
+    ]
+}
+
+fn sequence(replies: Range<usize>, mix: Mix) -> impl Strategy<Value = Sequence> {
+    (replies, prop::collection::vec(operation(mix), 4..24))
+        .prop_map(|(replies_before, operations)| Sequence { replies_before, operations })
+}
+
+fn operation(mix: Mix) -> impl Strategy<Value = Operation> {
+    let by_ms = prop::sample::select(vec![1, 5_000, 10_000, 900_000, 90_000_000, -1, -5_000, -3_600_000]);
+    prop_oneof![
+        mix.inbox => inbox().prop_map(Operation::Inbox),
+        mix.outbox => outbox().prop_map(Operation::Outbox),
+        5 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
+        12 => (-1..2_i64).prop_map(|offset_ms| Operation::AdvanceToNext { offset_ms }),
+        mix.kills => Just(Operation::Crash),
+        mix.kills => interrupted().prop_map(Operation::CrashDuring),
+        mix.kills => Just(Operation::Restart),
     ]
 }
 
@@ -133,14 +161,14 @@ fn inbox() -> impl Strategy<Value = InboxOperation> {
         2 => duplicate
             .prop_map(|(event, same_body, times)| InboxOperation::Duplicate { event, same_body, times }),
         6 => claim().prop_map(InboxOperation::Claim),
-        2 => place().prop_map(|event| InboxOperation::RecordStep { event }),
+        3 => place().prop_map(|event| InboxOperation::RecordStep { event }),
         6 => answer().prop_map(InboxOperation::Answer),
-        2 => (place(), 0..60_000_i64)
+        3 => (place(), 0..60_000_i64)
             .prop_map(|(event, after_ms)| InboxOperation::RetryLater { event, after_ms }),
         1 => place().prop_map(|event| InboxOperation::Park { event }),
         2 => place().prop_map(|event| InboxOperation::Fail { event }),
         1 => place().prop_map(|event| InboxOperation::FinishAgain { event }),
-        1 => place().prop_map(|event| InboxOperation::RetryFailed { event }),
+        2 => place().prop_map(|event| InboxOperation::RetryFailed { event }),
     ]
 }
 
@@ -172,7 +200,8 @@ fn place() -> impl Strategy<Value = usize> {
 
 fn accept() -> impl Strategy<Value = Accept> {
     let priority = prop::sample::select(Priority::ALL.to_vec());
-    (0..4_usize, priority).prop_map(|(topic, priority)| Accept { topic, priority })
+    let topic = prop::sample::select(vec![0, 0, 0, 1, 2, 3]);
+    (topic, priority).prop_map(|(topic, priority)| Accept { topic, priority })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {

@@ -182,6 +182,15 @@ impl OutboxModel {
         }
     }
 
+    pub(super) fn is_at_rest(&self) -> bool {
+        !self.messages.iter().any(ModelMessage::is_open)
+    }
+
+    pub(super) fn due_times(&self) -> impl Iterator<Item = Millis> {
+        let open = self.messages.iter().filter(|message| message.is_open());
+        open.flat_map(|message| [Some(message.next_attempt_at), message.lease_expires_at]).flatten()
+    }
+
     /// Compares with the rows of the store, newest first.
     pub(super) fn differs_from(&self, rows: &[OutboxMessage]) -> Option<String> {
         if rows.len() != self.messages.len() {

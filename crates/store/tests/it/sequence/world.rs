@@ -1,7 +1,7 @@
 //! One store and the models of it, driven together; the first difference ends the sequence.
 
 use super::inbox_model::{InboxModel, restart_notice};
-use super::operation::{Interrupted, Operation};
+use super::operation::{Interrupted, Operation, Sequence};
 use super::outbox_model::OutboxModel;
 use super::promise::Promises;
 use cortex_store::{OutboxMessage, PageRequest, StoreError};
@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use std::fmt::Debug;
 use std::time::Duration;
 
-const RESTARTS_MAX: u32 = 3;
+const RESTARTS_MAX: u32 = 2;
 const HORIZON: Duration = Duration::from_secs(3_600);
 /// Long after everything is due.
 const FOR_EVER: i64 = 1_000_000_000;
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// Runs one sequence in topics of its own, then lets everything come to its end.
-    pub(super) async fn run(&mut self, operations: Vec<Operation>) -> Checked {
+    pub(super) async fn run(&mut self, sequence: &Sequence) -> Checked {
         if self.sequences > 0 && self.sequences.is_multiple_of(SEQUENCES_A_STORE) {
             self.store = TempStore::create();
         }
@@ -80,7 +80,8 @@ impl World {
             .collect();
         (self.models, self.promises, self.unwritten) = (Models::default(), Promises::default(), None);
         self.seen.clear();
-        for operation in operations {
+        self.send_before(sequence.replies_before).await?;
+        for operation in &sequence.operations {
             self.steps += 1;
             let step = self.step(operation.clone()).await;
             step.map_err(|violation| format!("{violation}, after {operation:?}"))?;
@@ -102,6 +103,13 @@ impl World {
                 self.now = Millis(self.now.0 + by_ms);
                 return Ok(());
             }
+            Operation::AdvanceToNext { offset_ms } => {
+                let moments = self.models.inbox.due_times().chain(self.models.outbox.due_times());
+                if let Some(next) = moments.filter(|moment| *moment > self.now).min() {
+                    self.now = Millis(next.0 + offset_ms);
+                }
+                return Ok(());
+            }
             Operation::Crash => {
                 self.store.crash();
                 self.unwritten = None;
@@ -120,7 +128,7 @@ impl World {
         if self.unwritten.is_none() { self.check().await } else { Ok(()) }
     }
 
-    async fn write_late(&mut self) -> Checked {
+    pub(super) async fn write_late(&mut self) -> Checked {
         if let Some(late) = self.unwritten.take() {
             self.store.inbox().accept(late, self.now).await.map_err(told)?;
             self.check().await?;
@@ -182,7 +190,7 @@ impl World {
     }
 
     /// After each step: first what was promised, then the models row by row.
-    async fn check(&mut self) -> Checked {
+    pub(super) async fn check(&mut self) -> Checked {
         self.seen = self.events().await?;
         self.promises.check(&self.seen)?;
         match self.models.inbox.differs_from(&self.seen) {
@@ -220,9 +228,10 @@ impl World {
         let rounds = self.models.inbox.events.len() + 4 * self.models.outbox.messages.len() + 8;
         for _ in 0..rounds {
             self.now = Millis(self.now.0 + FOR_EVER);
-            let ended = self.answer_what_is_ready().await? + self.deliver_what_is_due().await?;
+            self.answer_what_is_ready().await?;
+            self.deliver_what_is_due().await?;
             self.check().await?;
-            if ended == 0 {
+            if self.models.inbox.is_at_rest() && self.models.outbox.is_at_rest() {
                 break;
             }
         }
