@@ -62,7 +62,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "L3", run: |bench| points::run(&bench.workplace.root, &bench.programs, bench.extent) },
     Layer { name: "L4", run: |bench| kills::run(&bench.programs, bench.extent) },
     Layer { name: "L5", run: power_loss },
-    Layer { name: "named", run: |bench| named::run(&bench.programs, bench.has_strace()) },
+    Layer { name: "named", run: |bench| named::run(&bench.programs, bench.extent, bench.has_strace()) },
 ];
 
 /// Runs in place of all layers with `--control`.

@@ -71,7 +71,7 @@ fn conduct(home: &Home, door: &Door, kills: usize, findings: &mut Findings) -> R
     findings.figure("killed_while_starting", early);
     let server = home.started()?;
     door.open_at(server.port);
-    door.send_nothing_new();
+    door.stop_sending();
     wait_until_drained(&server, door)?;
     Ok(server)
 }

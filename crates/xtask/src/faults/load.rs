@@ -69,7 +69,7 @@ impl Door {
         self.port.store(0, Ordering::SeqCst);
     }
 
-    pub(crate) fn send_nothing_new(&self) {
+    pub(crate) fn stop_sending(&self) {
         self.closing.store(true, Ordering::SeqCst);
     }
 

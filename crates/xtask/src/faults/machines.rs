@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use std::fs;
 
 const SEQUENCES_FULL: &str = "20000";
-const SEQUENCES_SHORT: &str = "400";
+const SEQUENCES_SHORT: &str = "300";
 
 pub(crate) fn run(workplace: &Workplace, extent: Extent) -> Result<Findings> {
     // Many sequences want the optimized build; a few want the one that the other tests have built already.

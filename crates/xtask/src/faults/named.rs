@@ -1,7 +1,7 @@
 //! Named regressions: single faults of the matrix, each with the run that would show it coming back.
 
-use super::Programs;
 use super::report::Findings;
+use super::{Extent, Programs};
 use anyhow::Result;
 use std::sync::Mutex;
 
@@ -17,6 +17,7 @@ const RUNNERS: usize = 4;
 /// What a case is given.
 pub(crate) struct Setting<'a> {
     programs: &'a Programs,
+    extent: Extent,
     has_strace: bool,
 }
 
@@ -39,8 +40,8 @@ const CASES: &[Case] = &[
     Case { name: "F-X4 unusable home", run: unusable_home::all },
 ];
 
-pub(crate) fn run(programs: &Programs, has_strace: bool) -> Result<Findings> {
-    let setting = Setting { programs, has_strace };
+pub(crate) fn run(programs: &Programs, extent: Extent, has_strace: bool) -> Result<Findings> {
+    let setting = Setting { programs, extent, has_strace };
     let waiting = Mutex::new(CASES.iter());
     let next = || waiting.lock().ok().and_then(|mut waiting| waiting.next());
     let runner = || {

@@ -110,6 +110,19 @@ impl Verdict {
     }
 }
 
+/// What a power loss could have cost the clients of a recorded server, and which disks it would then refuse.
+pub(crate) fn losses(
+    program: &Path,
+    home: &Home,
+    happenings: Vec<Happening>,
+    images: usize,
+) -> Result<Vec<String>> {
+    let promises = promises(&happenings);
+    let recording = Recording { folder: home.path().to_string_lossy().into_owned(), happenings, promises };
+    let verdicts = judge(program, &recording, images, rand::random(), Syncs::AsShipped)?;
+    Ok(verdicts.into_iter().flat_map(Verdict::into_complaints).collect())
+}
+
 /// Two lives of a server: the first ends by a clean stop, which folds the log in, the second by a kill.
 fn record(programs: &Programs, extent: Extent, syncs: Syncs) -> Result<Recording> {
     let mut home = match syncs {

@@ -1,18 +1,23 @@
 //! F-X5 and F-I3: the disk refuses a sync or a write. Then nothing is promised until the file was opened anew.
 
 use super::Setting;
+use crate::faults::Extent;
 use crate::faults::history::{Ingested, Known, Operation, Record};
 use crate::faults::kills::{end_well, judge, wait_until_drained};
 use crate::faults::load::{self, Door, Shape};
-use crate::faults::power::{Happening, Promised, promises, read_trace, tracer};
+use crate::faults::power::{Happening, Promised, losses, promises, read_trace, tracer};
 use crate::faults::report::Findings;
 use crate::faults::server::{Home, Server};
 use anyhow::{Context, Result};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const SYNCS: &str = "fsync,fdatasync";
-/// The first commits of a start, and the switch to the log (F-X5).
-const START_CALLS: [u32; 3] = [1, 3, 4];
+/// The syncs of a start: keys, journal, folder, database, log. SQLite itself passes over a folder that fails.
+const START_CALLS_FULL: &[u32] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+const START_CALLS_SHORT: &[u32] = &[1, 3, 4];
+/// Disks that are rebuilt from each recording.
+const IMAGES: usize = 12;
 /// What fails under load, and which calls of the writer it is.
 struct Fault {
     calls: &'static str,
@@ -36,11 +41,16 @@ pub(super) fn at_start(setting: &Setting<'_>) -> Result<Findings> {
         findings.skip("F-X5", "strace");
         return Ok(findings);
     }
-    for call in START_CALLS {
+    let calls = match setting.extent {
+        Extent::Full => START_CALLS_FULL,
+        Extent::Short => START_CALLS_SHORT,
+    };
+    for call in calls {
         let mut home = Home::new(&setting.programs.shipped, 1)?;
         let trace = home.beside("trace");
         home.wrapper = tracer(&trace, &[&format!("inject={SYNCS}:error=EIO:when={call}")]);
-        match home.start()? {
+        let started = home.start()?;
+        match started {
             Err(refused) => {
                 findings
                     .demand(refused.is_one_line(), || format!("sync {call} fails at the start: {refused:?}"));
@@ -48,7 +58,7 @@ pub(super) fn at_start(setting: &Setting<'_>) -> Result<Findings> {
             Ok(server) => {
                 let epoch = Instant::now();
                 let history = work(&home, server, epoch)?;
-                broken_promises(&read_trace(&home, &trace)?, &mut findings);
+                check_promises(setting, &home, &trace, &mut findings)?;
                 finish(home, history, epoch, &mut findings)?;
             }
         }
@@ -57,11 +67,11 @@ pub(super) fn at_start(setting: &Setting<'_>) -> Result<Findings> {
 }
 
 pub(super) fn one_sync(setting: &Setting<'_>) -> Result<Findings> {
-    under_load(setting, &Fault { calls: SYNCS, error: "EIO", when: "12", seen: Seen::Perhaps })
+    under_load(setting, &Fault { calls: SYNCS, error: "EIO", when: "18", seen: Seen::Perhaps })
 }
 
 pub(super) fn several_syncs(setting: &Setting<'_>) -> Result<Findings> {
-    under_load(setting, &Fault { calls: SYNCS, error: "EIO", when: "20..23", seen: Seen::Surely })
+    under_load(setting, &Fault { calls: SYNCS, error: "EIO", when: "24..27", seen: Seen::Surely })
 }
 
 pub(super) fn one_write(setting: &Setting<'_>) -> Result<Findings> {
@@ -97,7 +107,7 @@ fn under_load(setting: &Setting<'_>, fault: &Fault) -> Result<Findings> {
     };
     findings.demand(is_expected, || format!("{refused} refusals"));
     findings.demand(accepted_last(&history), || "the server does not accept again".to_owned());
-    broken_promises(&read_trace(&home, &trace)?, &mut findings);
+    check_promises(setting, &home, &trace, &mut findings)?;
     finish(home, history, epoch, &mut findings)?;
     Ok(findings)
 }
@@ -155,27 +165,40 @@ fn accepted_last(history: &[Record]) -> bool {
     })
 }
 
-/// After a failed sync the kernel may have dropped what it could not write: no event may be promised before the log
-/// was opened and synced anew.
-fn broken_promises(happenings: &[Happening], findings: &mut Findings) {
-    let broken = promised_too_early(happenings);
-    findings.demand(broken == 0, || format!("{broken} events were promised after a failed sync"));
+/// No event may be promised on a log that failed, and no promise may hang on what a failed sync did not write.
+fn check_promises(setting: &Setting<'_>, home: &Home, trace: &Path, findings: &mut Findings) -> Result<()> {
+    let happenings = read_trace(home, trace)?;
+    let early = promised_too_early(&happenings);
+    findings.demand(early == 0, || format!("{early} events were promised after a failed sync"));
+    for loss in losses(&setting.programs.shipped, home, happenings, IMAGES)? {
+        findings.violation(loss);
+    }
+    Ok(())
 }
 
+/// Promises between a failed sync of the log and the next good one after it was opened anew.
 fn promised_too_early(happenings: &[Happening]) -> usize {
     let is_log = |path: &str| path.ends_with("cortex.db-wal");
     let promises = promises(happenings);
     let mut trust = Trust::Sound;
     let mut broken = 0;
     for (index, happening) in happenings.iter().enumerate() {
-        trust = match happening {
-            Happening::SyncEnded { path, worked: false, .. } if is_log(path) => Trust::Failed,
-            Happening::Created { path } if is_log(path) && trust == Trust::Failed => Trust::Reopened,
-            Happening::SyncEnded { path, worked: true, .. } if is_log(path) && trust == Trust::Reopened => {
-                Trust::Sound
+        match happening {
+            Happening::SyncEnded { path, worked: false, .. } if is_log(path) => trust = Trust::Failed,
+            Happening::SyncEnded { path, .. } if is_log(path) && trust == Trust::Reopened => {
+                trust = Trust::Sound
             }
-            _ => trust,
-        };
+            Happening::Created { path } if is_log(path) && trust == Trust::Failed => trust = Trust::Reopened,
+            Happening::Created { .. }
+            | Happening::Wrote { .. }
+            | Happening::Truncated { .. }
+            | Happening::Renamed { .. }
+            | Happening::Unlinked { .. }
+            | Happening::SyncBegan { .. }
+            | Happening::SyncEnded { .. }
+            | Happening::Heard { .. }
+            | Happening::Said { .. } => {}
+        }
         let promised = promises
             .iter()
             .filter(|promise| promise.since == index && matches!(promise.what, Promised::Event { .. }));

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn stopped(setting: &Setting<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
-    run(setting, &mut findings, |server, findings| end_well(server, findings))?;
+    run(setting, &mut findings, end_well)?;
     Ok(findings)
 }
 

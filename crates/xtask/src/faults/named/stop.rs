@@ -33,7 +33,7 @@ fn conduct(home: &Home, door: &Door, findings: &mut Findings) -> Result<Server> 
     }
     let server = home.started()?;
     door.open_at(server.port);
-    door.send_nothing_new();
+    door.stop_sending();
     wait_until_drained(&server, door)?;
     Ok(server)
 }

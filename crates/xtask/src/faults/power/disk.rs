@@ -1,7 +1,8 @@
 //! A disk that loses power: what was synced is there, and of the rest any part may be.
 //!
 //! Writes reach it in sectors of 512 bytes, in any order. Names reach it in the order they were made, and a file has its
-//! name for sure only once its folder was synced.
+//! name for sure only once its folder was synced. What a failed sync did not write, no later sync writes either: the
+//! kernel takes it for written.
 
 use super::trace::Happening;
 use rand::Rng;
@@ -28,9 +29,15 @@ pub(crate) struct Disk {
 #[derive(Default)]
 struct File {
     kept: Vec<u8>,
-    pending: Vec<Change>,
-    /// Changes that were ever moved from `pending` to `kept`.
-    kept_changes: usize,
+    pending: Vec<Pending>,
+    /// Changes that have left `pending`.
+    gone_changes: usize,
+}
+
+struct Pending {
+    change: Change,
+    /// A sync over it failed.
+    is_doomed: bool,
 }
 
 enum Change {
@@ -81,11 +88,11 @@ impl Disk {
                     offset: usize::try_from(*offset).unwrap_or(usize::MAX),
                     bytes: bytes.clone(),
                 };
-                self.file_at(path).pending.push(change);
+                self.file_at(path).change(change);
             }
             Happening::Truncated { path, length } => {
                 let length = usize::try_from(*length).unwrap_or(usize::MAX);
-                self.file_at(path).pending.push(Change::Truncate { length });
+                self.file_at(path).change(Change::Truncate { length });
             }
             Happening::Renamed { from, to } => {
                 if let Some(inode) = self.names.remove(from) {
@@ -101,8 +108,8 @@ impl Disk {
             }
             Happening::SyncBegan { thread, path } => self.sync_began(*thread, path),
             Happening::SyncEnded { thread, worked, .. } => {
-                if let Some(sync) = self.syncs.remove(thread).filter(|_| *worked) {
-                    self.sync_ended(&sync);
+                if let Some(sync) = self.syncs.remove(thread) {
+                    self.sync_ended(&sync, *worked);
                 }
             }
             Happening::Heard { .. } | Happening::Said { .. } => {}
@@ -142,48 +149,59 @@ impl Disk {
             _ if path == self.folder => Sync::Folder { changes: self.pending_names.len() },
             Some(inode) => {
                 let file = &self.inodes[*inode];
-                Sync::File { inode: *inode, changes: file.kept_changes + file.pending.len() }
+                Sync::File { inode: *inode, changes: file.gone_changes + file.pending.len() }
             }
             None => return,
         };
         self.syncs.insert(thread, sync);
     }
 
-    fn sync_ended(&mut self, sync: &Sync) {
+    fn sync_ended(&mut self, sync: &Sync, worked: bool) {
         match sync {
             Sync::Folder { changes } => {
-                let covered = (*changes).min(self.pending_names.len());
+                let covered = if worked { (*changes).min(self.pending_names.len()) } else { 0 };
                 for change in self.pending_names.drain(..covered) {
                     rename(&mut self.kept_names, &change);
                 }
             }
-            Sync::File { inode, changes } => {
-                let file = &mut self.inodes[*inode];
-                let covered = changes.saturating_sub(file.kept_changes).min(file.pending.len());
-                for change in file.pending.drain(..covered) {
-                    file.kept_changes += 1;
-                    apply(&mut file.kept, &change);
-                }
-            }
+            Sync::File { inode, changes } => self.inodes[*inode].sync_ended(*changes, worked),
         }
     }
 }
 
 impl File {
+    fn change(&mut self, change: Change) {
+        self.pending.push(Pending { change, is_doomed: false });
+    }
+
+    fn sync_ended(&mut self, changes: usize, worked: bool) {
+        let covered = changes.saturating_sub(self.gone_changes).min(self.pending.len());
+        if !worked {
+            self.pending[..covered].iter_mut().for_each(|pending| pending.is_doomed = true);
+            return;
+        }
+        for pending in self.pending.drain(..covered) {
+            self.gone_changes += 1;
+            if !pending.is_doomed {
+                apply(&mut self.kept, &pending.change);
+            }
+        }
+    }
+
     fn after(&self, loss: Loss, random: &mut impl Rng) -> Vec<u8> {
         let mut bytes = self.kept.clone();
         match loss {
             Loss::Everything => {}
-            Loss::Nothing => self.pending.iter().for_each(|change| apply(&mut bytes, change)),
+            Loss::Nothing => self.pending.iter().for_each(|pending| apply(&mut bytes, &pending.change)),
             Loss::Tail => {
                 let reached = random.random_range(0..=self.pending.len());
-                self.pending[..reached].iter().for_each(|change| apply(&mut bytes, change));
-                if let Some(change) = self.pending.get(reached) {
-                    tear(&mut bytes, change, random);
+                self.pending[..reached].iter().for_each(|pending| apply(&mut bytes, &pending.change));
+                if let Some(pending) = self.pending.get(reached) {
+                    tear(&mut bytes, &pending.change, random);
                 }
             }
             Loss::Scattered => {
-                for change in &self.pending {
+                for Pending { change, .. } in &self.pending {
                     match random.random_range(0..3) {
                         0 => {}
                         1 => apply(&mut bytes, change),
@@ -301,6 +319,18 @@ mod tests {
         let failed = Happening::SyncEnded { thread: 1, path: LOG.to_owned(), worked: false };
         let failed = disk([wrote(0, b"a"), began, failed].into_iter().chain(synced("/h")));
         assert_eq!(after(&failed, Loss::Everything, 1).unwrap(), b"");
+    }
+
+    #[test]
+    fn what_a_failed_sync_did_not_write_is_gone_unless_it_is_written_again() {
+        let [began, ended] = synced(LOG);
+        let failed = Happening::SyncEnded { thread: 1, path: LOG.to_owned(), worked: false };
+        let start = || synced("/h").into_iter().chain([wrote(0, b"lost"), began.clone(), failed.clone()]);
+        let again = disk(start().chain([began.clone(), ended.clone()]).chain(synced("/h")));
+        assert_eq!(after(&again, Loss::Everything, 1).unwrap(), b"", "a second sync does not help");
+        let rewritten =
+            disk(start().chain([wrote(0, b"kept"), began.clone(), ended.clone()]).chain(synced("/h")));
+        assert_eq!(after(&rewritten, Loss::Everything, 1).unwrap(), b"kept");
     }
 
     #[test]
