@@ -1,6 +1,6 @@
 //! What `cargo xtask test` runs, in order. A later suite adds its short form here.
 
-use crate::tool::{AIMOCK, DENY, NEXTEST, Tool};
+use crate::tool::{AIMOCK, DENY, NEXTEST, STRACE, Tool};
 
 /// One line of the summary.
 pub(crate) struct Step {
@@ -49,6 +49,13 @@ pub(crate) const STEPS: &[Step] = &[
         name: "doc tests",
         ways: &[by(&["cargo", "test", "--workspace", "--doc"])],
         inside: &[],
+        in_quick: false,
+    },
+    // Builds the release program twice; the layers themselves take less than 90 seconds.
+    Step {
+        name: "faults",
+        ways: &[by(&["cargo", "xtask", "faults", "--short"])],
+        inside: &[("power loss and failed syncs", STRACE)],
         in_quick: false,
     },
 ];

@@ -32,6 +32,9 @@ pub(crate) const NEXTEST: Tool = Tool { program: "cargo-nextest", origin: Origin
 pub(crate) const DENY: Tool =
     Tool { program: "cargo-deny", origin: Origin::Cargo { package: "cargo-deny", version: "0.20.2" } };
 
+/// Records what the server writes and syncs, and lets system calls fail.
+pub(crate) const STRACE: Tool = Tool { program: "strace", origin: Origin::Debian(&["strace"]) };
+
 const NPM: Tool = Tool { program: "npm", origin: Origin::Debian(&["nodejs", "npm"]) };
 
 /// Speaks the wires of OpenAI, Anthropic and Google.

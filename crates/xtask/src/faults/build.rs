@@ -8,6 +8,8 @@ use std::path::Path;
 
 const FAULT_POINTS: &[&str] =
     &["cargo", "build", "--release", "--package", "cortex-cli", "--features", "fault-points"];
+/// The variable that only the build with fault points knows.
+const FAULT_VARIABLE: &[u8] = b"CORTEX_FAULT";
 const SHIPPED: &[&str] = &["cargo", "build", "--release", "--package", "cortex-cli"];
 
 /// Builds both and copies them aside: the next build of either would replace the other.
@@ -15,6 +17,8 @@ pub(crate) fn programs(workplace: &Workplace) -> Result<Programs> {
     let programs = places(workplace);
     build(workplace, FAULT_POINTS, &programs.with_points)?;
     build(workplace, SHIPPED, &programs.shipped)?;
+    let is_right = has_fault_points(&programs.with_points)? && !has_fault_points(&programs.shipped)?;
+    ensure!(is_right, "another build came between a build and its copy; run it again");
     Ok(programs)
 }
 
@@ -39,6 +43,11 @@ fn build(workplace: &Workplace, command: &[&str], place: &Path) -> Result<()> {
     ensure!(ended.success, "the build failed; the end of {}:\n{}", ended.log.display(), tail(&ended.log));
     replace(&workplace.root.join("target/release/cortex"), place)
         .with_context(|| format!("cannot copy the program to {}", place.display()))
+}
+
+fn has_fault_points(program: &Path) -> Result<bool> {
+    let bytes = fs::read(program)?;
+    Ok(bytes.windows(FAULT_VARIABLE.len()).any(|window| window == FAULT_VARIABLE))
 }
 
 /// A program that still runs somewhere cannot be overwritten, only replaced.

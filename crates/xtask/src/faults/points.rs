@@ -63,13 +63,18 @@ pub(crate) fn run(root: &Path, programs: &Programs, extent: Extent) -> Result<Fi
     }
     reached.sort_unstable();
     reached.dedup();
-    for point in points.iter().filter(|point| !reached.contains(&point.as_str())) {
+    for point in unreached(&points, &reached) {
         findings.violation(format!("no run reaches the fault point {point}"));
     }
     findings.figure("points", points.len());
     findings.figure("hit", reached.len());
     findings.figure("crashes", ended);
     Ok(findings)
+}
+
+/// A point that nothing reaches proves nothing.
+fn unreached<'a>(points: &'a [String], reached: &[&str]) -> impl Iterator<Item = &'a String> {
+    points.iter().filter(|point| !reached.contains(&point.as_str()))
 }
 
 fn attempt_all<'a>(program: &Path, attempts: Vec<Attempt<'a>>) -> Result<Vec<(Attempt<'a>, Outcome)>> {
@@ -237,4 +242,21 @@ fn gone(server: &mut Server) -> Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_that_no_run_reaches_is_told() {
+        let points = ["ingest.a", "ingest.b"].map(str::to_owned);
+        assert_eq!(unreached(&points, &["ingest.b"]).collect::<Vec<_>>(), ["ingest.a"]);
+    }
+
+    #[test]
+    fn only_an_abort_is_the_end_at_a_fault_point() {
+        assert!(is_abort(ExitStatus::from_raw(SIGABRT)));
+        assert!(!is_abort(ExitStatus::from_raw(9)) && !is_abort(ExitStatus::from_raw(1 << 8)));
+    }
 }
