@@ -10,6 +10,8 @@ const SYNCS: usize = 101;
 const PAGE_BYTES: usize = 4096;
 /// No disk is this fast; a folder in memory says nothing about durable writes.
 const DISK_SYNC_MS_MIN: f64 = 0.005;
+/// A disk whose syncs change more than this during a run is busy with something else.
+const DISK_SPREAD_MAX: f64 = 2.0;
 
 /// The machine during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -18,20 +20,30 @@ pub(crate) struct Machine {
     /// The load average of the last minute when the run began.
     pub(crate) load_average: f64,
     pub(crate) fdatasync_p50_ms: f64,
+    /// The same when the run was over.
+    pub(crate) fdatasync_p50_after_ms: f64,
     pub(crate) cores: usize,
 }
 
 impl Machine {
     pub(crate) fn look(folder: &Path) -> io::Result<Self> {
+        let fdatasync_p50_ms = fdatasync_p50_ms(folder)?;
         Ok(Self {
             load_average: load_average().unwrap_or(f64::NAN),
-            fdatasync_p50_ms: fdatasync_p50_ms(folder)?,
+            fdatasync_p50_ms,
+            fdatasync_p50_after_ms: fdatasync_p50_ms,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
         })
     }
 
-    pub(crate) fn syncs_to_memory(&self) -> bool {
-        self.fdatasync_p50_ms < DISK_SYNC_MS_MIN
+    pub(crate) fn look_again(self, folder: &Path) -> io::Result<Self> {
+        Ok(Self { fdatasync_p50_after_ms: fdatasync_p50_ms(folder)?, ..self })
+    }
+
+    /// Whether figures of durable writes mean something: there is a disk, and it was ours.
+    pub(crate) fn has_a_steady_disk(&self) -> bool {
+        let (before, after) = (self.fdatasync_p50_ms, self.fdatasync_p50_after_ms);
+        before.min(after) >= DISK_SYNC_MS_MIN && before.max(after) <= before.min(after) * DISK_SPREAD_MAX
     }
 }
 

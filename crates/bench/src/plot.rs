@@ -48,7 +48,7 @@ fn draw(svg: &mut String, reports: &[Report], figures: &[&Figure], bottom: f64) 
             r##"<text x="8" y="{}" fill="#666666">load average {:.1}, fdatasync p50 {:.2} ms</text>"##,
             bottom + 36.0,
             first.load_average(),
-            first.fdatasync_p50_ms()
+            first.fdatasync_p50_ms()[0]
         )?;
     }
     writeln!(svg, "</svg>")

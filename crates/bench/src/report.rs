@@ -128,7 +128,7 @@ pub enum Verdict {
     Met,
     /// A smoke run does not judge.
     NotJudged,
-    /// The machine was too restless, or the folder is not on a disk.
+    /// The baseline or the disk was too restless, or the folder is not on a disk.
     NoVerdict,
     Missed,
     /// Something happened that must never happen.
@@ -197,7 +197,7 @@ impl Measured {
         let has_b = rounds.iter().any(|round| round.b.is_some());
         let verdict = match scale {
             Scale::Smoke => Verdict::NotJudged,
-            Scale::Full if machine.syncs_to_memory() || baseline_spread(&rounds) > BASELINE_SPREAD_MAX => {
+            Scale::Full if baseline_spread(&rounds) > BASELINE_SPREAD_MAX || !machine.has_a_steady_disk() => {
                 Verdict::NoVerdict
             }
             Scale::Full if goal.is_met(ratio) => Verdict::Met,
@@ -249,8 +249,9 @@ impl Report {
         self.machine.load_average
     }
 
-    pub fn fdatasync_p50_ms(&self) -> f64 {
-        self.machine.fdatasync_p50_ms
+    /// Before and after the run.
+    pub fn fdatasync_p50_ms(&self) -> [f64; 2] {
+        [self.machine.fdatasync_p50_ms, self.machine.fdatasync_p50_after_ms]
     }
 
     /// Whether the command that made this report has to fail.
@@ -276,7 +277,8 @@ fn baseline_spread(rounds: &[Round]) -> f64 {
 mod tests {
     use super::*;
 
-    const DISK: Machine = Machine { load_average: 0.1, fdatasync_p50_ms: 0.2, cores: 2 };
+    const DISK: Machine =
+        Machine { load_average: 0.1, fdatasync_p50_ms: 0.2, fdatasync_p50_after_ms: 0.3, cores: 2 };
 
     #[track_caller]
     fn check(goal: Goal, pairs: &[(f64, f64)], scale: Scale, machine: Machine, expected: Verdict) {
@@ -296,9 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_memory_gets_no_verdict() {
-        let memory = Machine { fdatasync_p50_ms: 0.001, ..DISK };
-        check(Goal::at_least(0.1), &[(1.0, 1.0)], Scale::Full, memory, Verdict::NoVerdict);
+    fn a_folder_in_memory_or_on_a_restless_disk_gets_no_verdict() {
+        let memory = Machine { fdatasync_p50_ms: 0.001, fdatasync_p50_after_ms: 0.001, ..DISK };
+        let restless = Machine { fdatasync_p50_after_ms: 0.5, ..DISK };
+        for machine in [memory, restless] {
+            check(Goal::at_least(0.1), &[(1.0, 1.0)], Scale::Full, machine, Verdict::NoVerdict);
+        }
     }
 
     #[test]

@@ -69,5 +69,6 @@ pub fn run(name: BenchName, options: &BenchOptions, watch: &dyn Fn(Progress)) ->
         BenchName::Footprint => workload::footprint(&run)?,
         BenchName::Growth => workload::growth(&run)?,
     };
+    let machine = machine.look_again(folder.path())?;
     Ok(Report::new(name, findings, options.scale, machine))
 }

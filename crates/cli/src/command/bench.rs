@@ -97,8 +97,9 @@ fn show(reports: &[Report], context: &Context) -> Result<(), Failure> {
             let line = format!("{name}: {} {} {}", fact.what, number(fact.value), fact.unit);
             context.terminal.print(&line)?;
         }
-        let (load, sync) = (report.load_average(), report.fdatasync_p50_ms());
-        context.terminal.print(&format!("{name}: load average {load:.2}, fdatasync p50 {sync:.3} ms"))?;
+        let (load, [before, after]) = (report.load_average(), report.fdatasync_p50_ms());
+        let line = format!("{name}: load average {load:.2}, fdatasync p50 {before:.3} ms, then {after:.3} ms");
+        context.terminal.print(&line)?;
     }
     Ok(())
 }
