@@ -37,7 +37,7 @@ pub struct Runtime(Arc<Parts>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootReport {
     pub recovered: Recovered,
-    /// Messages whose lease or wait lay too far ahead, because a clock was set back.
+    /// Messages and events whose lease or wait lay too far ahead, because a clock was set back.
     pub clamped: usize,
 }
 
@@ -58,7 +58,8 @@ impl Runtime {
             payload_json: None,
         };
         let recovered = parts.store.inbox().recover(parts.config.inbox_max_restarts, now, notice).await?;
-        let clamped = parts.store.outbox().clamp_future(FUTURE_MAX, now).await?;
+        let messages = parts.store.outbox().clamp_future(FUTURE_MAX, now).await?;
+        let clamped = messages + parts.store.inbox().clamp_future(FUTURE_MAX, now).await?;
         Ok(BootReport { recovered, clamped })
     }
 

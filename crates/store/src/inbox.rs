@@ -7,6 +7,7 @@ use crate::{Store, StoreError, audit, outbox, step, topic};
 use cortex_types::{AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::time::Duration;
 
 /// Transitions of the inbox.
 pub struct Inbox<'a>(pub(crate) &'a Store);
@@ -88,6 +89,26 @@ impl Inbox<'_> {
         notice: impl Fn(&Event) -> NewReply + Send + 'static,
     ) -> Result<Recovered, StoreError> {
         self.0.write(move |connection| recover(connection, restarts_max, now, &notice)).await
+    }
+
+    /// Planned retries lie at most `horizon` ahead; a clock that was set back before this start must not hold a
+    /// topic for longer.
+    pub async fn clamp_future(&self, horizon: Duration, now: Millis) -> Result<usize, StoreError> {
+        let latest = now.after(horizon).0;
+        self.0
+            .write(move |connection| {
+                let events = connection.execute(
+                    "UPDATE inbox_messages SET due_at = ?1 WHERE status = 'pending' AND due_at > ?1",
+                    [latest],
+                )?;
+                connection.execute(
+                    "UPDATE topics SET head_due_at = ?1
+                     WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at > 0 AND head_due_at > ?1",
+                    [latest],
+                )?;
+                Ok(events)
+            })
+            .await
     }
 
     /// A person wants a failed event tried again.

@@ -1,9 +1,11 @@
 //! What a start does with the events a dead process left in flight, and with damaged ones.
 
-use cortex_store::{Claimed, Recovered, TurnEnd};
-use cortex_testkit::{TempStore, new_event, new_reply, topic};
+use crate::outbox::{poll, poll_of, send, texts};
+use cortex_store::{Claimed, OutboxPoll, Recovered, TurnEnd};
+use cortex_testkit::{TempStore, answered, new_event, new_reply, topic};
 use cortex_types::{InboxStatus, Millis, OutboxStatus, Step, StepBody, TopicRef};
 use rusqlite::Connection;
+use std::time::Duration;
 
 const NOW: Millis = Millis(1_000);
 const RESTARTS_MAX: u32 = 3;
@@ -120,9 +122,27 @@ async fn a_backing_off_event_keeps_its_due_time_over_a_restart() {
     assert_eq!(claim_one(&store, Millis(9_000)).await.event.attempts, 2);
 }
 
+#[tokio::test]
+async fn after_the_clock_was_set_back_no_topic_waits_longer_than_the_horizon() {
+    let mut store = TempStore::create();
+    store.inbox().accept(new_event(&topic("telegram", "chat"), "hello"), NOW).await.unwrap();
+    let claimed = claim_one(&store, NOW).await;
+    let retry = TurnEnd::RetryAt { due_at: Millis(86_400_000), reason: "busy".to_owned() };
+    store.turns().finish_turn(&claimed.event, retry, Vec::new(), NOW).await.unwrap();
+    store.crash();
+    recover(&store, NOW).await;
+    assert_eq!(store.inbox().clamp_future(Duration::from_millis(5_000), NOW).await, Ok(1));
+    assert_eq!(store.inbox().clamp_future(Duration::from_millis(5_000), NOW).await, Ok(0));
+    assert_eq!(store.inbox().next_due().await, Ok(Some(Millis(6_000))));
+    assert_eq!(store.inbox().claim_next(10, Millis(5_999)).await.unwrap(), []);
+    assert_eq!(claim_one(&store, Millis(6_000)).await.event.text, "hello");
+}
+
 /// Changes stored bytes behind the store's back, as a failing disk would.
 fn damage(store: &TempStore, sql: &str) {
-    let changed = Connection::open(store.path()).unwrap().execute(sql, []).unwrap();
+    let connection = Connection::open(store.path()).unwrap();
+    connection.execute_batch("PRAGMA foreign_keys = 0").unwrap();
+    let changed = connection.execute(sql, []).unwrap();
     assert_eq!(changed, 1, "{sql}");
 }
 
@@ -174,4 +194,56 @@ async fn a_damaged_event_does_not_stop_the_recovery_of_the_others() {
     let told: Vec<TopicRef> = replies_in(&store).await.into_iter().map(|(topic, _)| topic).collect();
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told.contains(&topic("telegram", "damaged")), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_head_never_runs_a_finished_event_again() {
+    let mut store = TempStore::create();
+    let chat = topic("telegram", "chat");
+    store.inbox().accept(new_event(&chat, "finished"), NOW).await.unwrap();
+    let finished = claim_one(&store, NOW).await;
+    let end = answered("ok", Vec::new());
+    store.turns().finish_turn(&finished.event, end, Vec::new(), NOW).await.unwrap();
+    store.inbox().accept(new_event(&chat, "next"), NOW).await.unwrap();
+    store.inbox().accept(new_event(&topic("telegram", "other"), "elsewhere"), NOW).await.unwrap();
+    damage(&store, "UPDATE topics SET head_seq = 1 WHERE topic_key = 'chat'");
+
+    assert_eq!(claim_one(&store, NOW).await.event.text, "elsewhere", "the others go on");
+    store.crash();
+    recover(&store, NOW).await;
+    let texts: Vec<String> = store
+        .inbox()
+        .claim_next(10, NOW)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|claimed| claimed.event.text)
+        .collect();
+    assert_eq!(texts, ["next", "elsewhere"], "the next start finds the real head");
+    let kept = store.inbox().find(finished.event.id).await.unwrap().unwrap();
+    assert_eq!((kept.status, kept.attempts), (InboxStatus::Done, 1));
+}
+
+#[tokio::test]
+async fn a_damaged_message_is_dead_and_holds_no_other() {
+    let whole = ["pay ada", "next"];
+    let damages = [
+        ("text = 'pay eve'", &whole[1..]),
+        ("text = CAST(x'66ff6f' AS TEXT)", &whole[1..]),
+        ("payload_json = CAST(x'00' AS BLOB)", &whole[1..]),
+        ("created_at = created_at - 1", &whole[1..]),
+        // What is said and to whom is whole, so it goes out.
+        ("topic_id = 'none'", &whole[..]),
+    ];
+    for (change, expected) in damages {
+        for ordered in [false, true] {
+            let store = TempStore::create();
+            send(&store, &topic("telegram", "chat"), &whole, NOW).await;
+            damage(&store, &format!("UPDATE outbox_messages SET {change} WHERE seq = 1"));
+            let request = OutboxPoll { ordered, ..poll_of("telegram") };
+            assert_eq!(texts(&poll(&store, &request, NOW.0).await), expected, "{change}");
+            let dead = whole.len() - expected.len();
+            assert_eq!(store.outbox().counts().await.unwrap().dead, dead as u64, "{change}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use cortex_types::{
     AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, OutboxId, TopicRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 #[derive(Clone)]
 pub(super) struct ModelEvent {
@@ -166,6 +167,13 @@ impl InboxModel {
         let topic = event.topic();
         self.look_again(&topic);
         Ok(())
+    }
+
+    /// After a start: a clock that was set back holds no topic for longer than the horizon.
+    pub(super) fn clamp(&mut self, horizon: Duration, now: Millis) {
+        for event in self.events.iter_mut().filter(|event| event.status == InboxStatus::Pending) {
+            event.due_at = event.due_at.min(now.after(horizon));
+        }
     }
 
     /// The event that leads a topic: the most urgent, then the oldest; none while one is in flight.

@@ -167,6 +167,8 @@ impl World {
         let recovered = self.store.inbox().recover(RESTARTS_MAX, self.now, notice).await.map_err(told)?;
         let expected = self.models.inbox.recover(RESTARTS_MAX, &mut self.models.outbox, self.now);
         same("the start recovered", &recovered, &expected)?;
+        self.store.inbox().clamp_future(HORIZON, self.now).await.map_err(told)?;
+        self.models.inbox.clamp(HORIZON, self.now);
         self.store.outbox().clamp_future(HORIZON, self.now).await.map_err(told)?;
         self.models.outbox.clamp(HORIZON, self.now);
         self.promises.restarted(self.now.after(HORIZON));
