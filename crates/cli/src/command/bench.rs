@@ -98,7 +98,8 @@ fn show(reports: &[Report], context: &Context) -> Result<(), Failure> {
             context.terminal.print(&line)?;
         }
         let (load, [before, after]) = (report.load_average(), report.fdatasync_p50_ms());
-        let line = format!("{name}: load average {load:.2}, fdatasync p50 {before:.3} ms, then {after:.3} ms");
+        let line =
+            format!("{name}: load average {load:.2}, fdatasync p50 {before:.3} ms, then {after:.3} ms");
         context.terminal.print(&line)?;
     }
     Ok(())

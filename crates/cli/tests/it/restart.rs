@@ -32,7 +32,11 @@ fn with_ten_queued() -> Cortex {
         queue(&format!("queued {number}"));
     }
     let inbox = &cortex.json(&["status", "--json"])["server"]["inbox"];
-    assert_eq!((&inbox["processing"], &inbox["pending"]), (&json!(1), &json!(QUEUED)), "the turn is too fast");
+    assert_eq!(
+        (&inbox["processing"], &inbox["pending"]),
+        (&json!(1), &json!(QUEUED)),
+        "the turn is too fast"
+    );
     cortex
 }
 
