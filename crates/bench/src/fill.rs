@@ -21,29 +21,20 @@ const TEXT: &str = "Remind me every weekday at nine, please";
 const USER: &str = "user-998877";
 const HOUR_MS: i64 = 60 * 60 * 1_000;
 
-const OUTBOX_ROW: &str =
-    "INSERT INTO outbox_messages(id, source, topic_key, text, status, attempts, next_attempt_at,
-  created_at, updated_at, topic_id, event_seq, delivered_at, checksum)
-  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?7, ?8, ?9, ?10, ?11)";
-
-/// What finished events left in the outbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Replies {
-    /// One delivered message each.
-    Delivered,
-    /// One delivered message each, and one that is due.
-    OneOpen,
-}
+/// Conversations that are going on; all the others are history.
+pub(crate) const ACTIVE_TOPICS: u64 = 10;
 
 /// How much there is of what.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
-    pub(crate) events: u64,
-    /// The oldest `done` of them are answered; the others wait.
+    /// Answered events, spread over all topics; each left a turn and a delivered message.
     pub(crate) done: u64,
-    /// Events go to the topics in turn.
+    /// Events that wait, spread over the active topics.
+    pub(crate) open: u64,
+    /// At least as many as are active.
     pub(crate) topics: u64,
-    pub(crate) replies: Replies,
+    /// Messages that are due; no more than there are answered events.
+    pub(crate) messages: u64,
 }
 
 impl Fill {
@@ -62,6 +53,7 @@ impl Fill {
         self.write_topics(&transaction)?;
         self.write_events(&transaction, now)?;
         self.write_ends(&transaction, now)?;
+        self.write_messages(&transaction, now)?;
         transaction.commit()?;
         drop(connection);
         // What follows is timed on the disk: nothing of this may still be on its way there.
@@ -70,13 +62,15 @@ impl Fill {
 
     /// Topics from 1; the head of each is its oldest waiting event.
     fn write_topics(&self, transaction: &Transaction<'_>) -> Result<(), BenchError> {
-        let mut insert = transaction.prepare(
-            "INSERT INTO topics(id, source, topic_key, head_seq, head_priority) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?;
+        let mut insert =
+            transaction.prepare("INSERT INTO topics(id, source, topic_key) VALUES (?1, ?2, ?3)")?;
         for topic in 0..self.topics {
-            let next = self.done + (topic + self.topics - self.done % self.topics) % self.topics + 1;
-            let head = (next <= self.events).then_some(next);
-            insert.execute(params![topic + 1, SOURCE, topic_key(topic), head, head.map(|_| 1)])?;
+            insert.execute(params![topic + 1, SOURCE, topic_key(topic)])?;
+        }
+        let mut head =
+            transaction.prepare("UPDATE topics SET head_seq = ?2, head_priority = 1 WHERE id = ?1")?;
+        for number in 0..self.open.min(ACTIVE_TOPICS) {
+            head.execute([active_topic(number, self.topics) + 1, self.done + number + 1])?;
         }
         Ok(())
     }
@@ -88,13 +82,15 @@ impl Fill {
                idempotency_key, status, attempts, created_at, updated_at, topic_id, claimed_at, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?8, ?8, ?12, ?13, ?14)",
         )?;
-        for seq in 1..=self.events {
-            let topic = (seq - 1) % self.topics;
+        for seq in 1..=self.done + self.open {
+            let (topic, claimed_at) = match seq.checked_sub(self.done + 1) {
+                Some(waiting) => (active_topic(waiting, self.topics), None),
+                None => (self.topic_of_done(seq), Some(now.0)),
+            };
             let (key, external_id) = (topic_key(topic), external_id(seq));
             let id = EventId::from_ulid(ulid(now, seq));
             let idempotency_key = format!("{SOURCE}:{external_id}");
             let texts = [id.as_str(), SOURCE, &key, &external_id, &idempotency_key, USER, TEXT, ""];
-            let is_done = seq <= self.done;
             insert.execute(params![
                 seq,
                 id.as_str(),
@@ -105,14 +101,18 @@ impl Fill {
                 TEXT,
                 now.0,
                 idempotency_key,
-                if is_done { "done" } else { "pending" },
-                u64::from(is_done),
+                if claimed_at.is_some() { "done" } else { "pending" },
+                u64::from(claimed_at.is_some()),
                 topic + 1,
-                is_done.then_some(now.0),
+                claimed_at,
                 checksum(&texts, &[now.0, Priority::Normal.rank(), now.0]),
             ])?;
         }
         Ok(())
+    }
+
+    fn topic_of_done(&self, seq: u64) -> u64 {
+        (seq - 1) % self.topics
     }
 
     /// What the turns of the finished events left.
@@ -130,9 +130,8 @@ impl Fill {
             "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?;
-        let mut outbox = transaction.prepare(OUTBOX_ROW)?;
         for seq in 1..=self.done {
-            let topic = (seq - 1) % self.topics;
+            let topic = self.topic_of_done(seq);
             let key = topic_key(topic);
             let event = i64::try_from(seq).unwrap_or(i64::MAX);
             steps.execute(params![seq, step, now.0, checksum(&[&step], &[event, 0, now.0])])?;
@@ -141,32 +140,47 @@ impl Fill {
                 let sum = checksum(&[SOURCE, &key, role, content], &[now.0]);
                 history.execute(params![key, role, content, now.0, topic + 1, seq, sum])?;
             }
-            let open = match self.replies {
-                Replies::Delivered => None,
-                Replies::OneOpen => Some((seq * 2 + 1, None)),
-            };
-            for (number, delivered_at) in [(seq * 2, Some(now.0))].into_iter().chain(open) {
-                let id = OutboxId::from_ulid(ulid(now, number));
-                let sum = checksum(&[id.as_str(), SOURCE, &key, REPLY, ""], &[event, now.0]);
-                let status = if delivered_at.is_some() { "delivered" } else { "pending" };
-                let attempts = u64::from(delivered_at.is_some());
-                outbox.execute(params![
-                    id.as_str(),
-                    SOURCE,
-                    key,
-                    REPLY,
-                    status,
-                    attempts,
-                    now.0,
-                    topic + 1,
-                    event,
-                    delivered_at,
-                    sum
-                ])?;
-            }
         }
         Ok(())
     }
+
+    /// Messages from 1: one delivered for each answered event, then those that are due.
+    fn write_messages(&self, transaction: &Transaction<'_>, now: Millis) -> Result<(), BenchError> {
+        let mut insert = transaction.prepare(
+            "INSERT INTO outbox_messages(seq, id, source, topic_key, text, status, attempts, next_attempt_at,
+               created_at, updated_at, topic_id, event_seq, delivered_at, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, ?9, ?10, ?11, ?12)",
+        )?;
+        for seq in 1..=self.done + self.messages {
+            let (event, delivered_at) = match seq.checked_sub(self.done) {
+                Some(due) if due > 0 => (due, None),
+                Some(_) | None => (seq, Some(now.0)),
+            };
+            let topic = self.topic_of_done(event);
+            let (key, id) = (topic_key(topic), OutboxId::from_ulid(ulid(now, seq)));
+            let event = i64::try_from(event).unwrap_or(i64::MAX);
+            insert.execute(params![
+                seq,
+                id.as_str(),
+                SOURCE,
+                key,
+                REPLY,
+                if delivered_at.is_some() { "delivered" } else { "pending" },
+                u64::from(delivered_at.is_some()),
+                now.0,
+                topic + 1,
+                event,
+                delivered_at,
+                checksum(&[id.as_str(), SOURCE, &key, REPLY, ""], &[event, now.0]),
+            ])?;
+        }
+        Ok(())
+    }
+}
+
+/// The topic of the `number`th of many events that come in now; the active topics lie all through the table.
+pub(crate) fn active_topic(number: u64, topics: u64) -> u64 {
+    number % ACTIVE_TOPICS * (topics / ACTIVE_TOPICS)
 }
 
 /// Leaves the write-ahead log, once the store's readers are gone: they end a moment after it.
@@ -231,21 +245,21 @@ mod tests {
     async fn the_store_reads_every_filled_row_as_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cortex.db");
-        Fill { events: 40, done: 23, topics: 4, replies: Replies::OneOpen }.write(&path).unwrap();
+        Fill { done: 60, open: 23, topics: 20, messages: 7 }.write(&path).unwrap();
         let (store, thread) = Store::open(StoreConfig::at(&path)).unwrap();
         store.check_integrity().await.unwrap();
         let events = store.inbox().list(None, PageRequest::newest(100)).await.unwrap().rows;
-        assert_eq!(events.len(), 40);
-        let trace = store.trace(events[39].id.clone()).await.unwrap().unwrap();
+        assert_eq!(events.len(), 83);
+        let trace = store.trace(events[82].id.clone()).await.unwrap().unwrap();
         assert_eq!((trace.steps.len(), trace.replies.len()), (1, 2));
         let topic = TopicRef { source: SOURCE.to_owned(), topic_key: topic_key(3) };
-        assert_eq!(store.turns().history(topic, 100).await.unwrap().len(), 10);
+        assert_eq!(store.turns().history(topic, 100).await.unwrap().len(), 6);
         let now = SystemClock::start().now();
-        let claimed = store.inbox().claim_next(10, now).await.unwrap();
-        assert_eq!(claimed.iter().map(|claim| claim.event.seq).collect::<Vec<_>>(), [24, 25, 26, 27]);
+        let claimed = store.inbox().claim_next(20, now).await.unwrap();
+        assert!(claimed.iter().map(|claim| claim.event.seq).eq(61..=70), "{claimed:?}");
         let lease = Duration::from_secs(60);
         let poll = OutboxPoll { source: SOURCE.to_owned(), max: 100, lease, ordered: true, attempts_max: 3 };
-        assert_eq!(store.outbox().claim_due(poll, now).await.unwrap().len(), 23);
+        assert_eq!(store.outbox().claim_due(poll, now).await.unwrap().len(), 7);
         drop(store);
         thread.close();
     }

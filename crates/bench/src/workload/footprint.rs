@@ -6,7 +6,7 @@
 use crate::BenchError;
 use crate::bed::database;
 use crate::client::{Connection, Target, on_client_thread};
-use crate::fill::{Fill, Replies};
+use crate::fill::Fill;
 use crate::options::Scale;
 use crate::report::{Fact, Findings, Goal, Measured, Round, Unit};
 use crate::run::Run;
@@ -30,8 +30,7 @@ pub(crate) fn footprint(run: &Run<'_>) -> Result<Findings, BenchError> {
     };
     let full = run.folder.join("full");
     std::fs::create_dir(&full)?;
-    Fill { events, done: events, topics: events / 100, replies: Replies::Delivered }
-        .write(&database(&full))?;
+    Fill { done: events, open: 0, topics: events / 100, messages: 0 }.write(&database(&full))?;
     run.begins(run.rounds() * 2);
     let (mut starts, mut resident, mut processor) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..run.rounds() {

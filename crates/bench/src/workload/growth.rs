@@ -1,28 +1,28 @@
-//! Growth: what ingest, claim, poll and context cost over a large database against a small one.
+//! Growth: what ingest, claim, poll and context cost over a long history against a short one.
 //!
-//! A is the time of an operation of the store over 1,000,000 events and as many messages, half of them finished and
-//! half open; B is the same over 1,000. Small batches take turns, and the small database is a fresh copy for each, so
-//! that it stays small. The operations are called on the store itself, on disk and with `synchronous=FULL`: HTTP
-//! costs the same at every size and would hide what grows.
+//! A is the time of an operation of the store over 1,000,000 events and as many messages, B the same over 1,000. Both
+//! have the same 500 events and 500 messages open, and the same ten topics talk: what grows is what an old server has
+//! more of. How a backlog of 50,000 costs is told beside it. Small batches take turns, and after each the database is
+//! put back to its size. The operations are called on the store itself, on disk and with `synchronous=FULL`: HTTP costs
+//! the same at every size and would hide what grows.
 
 use crate::BenchError;
-use crate::fill::{Fill, Replies, SOURCE, external_id, topic_key};
+use crate::fill::{Fill, SOURCE, active_topic, external_id, topic_key};
 use crate::options::Scale;
 use crate::report::{Fact, Findings, Goal, Measured};
 use crate::run::Run;
 use crate::sample::median;
-use cortex_store::{OutboxPoll, Store, StoreConfig, TurnEnd};
+use cortex_store::{OutboxPoll, Store, StoreConfig, StoreThread, TurnEnd};
 use cortex_types::{AcceptedEvent, Clock, EventId, Millis, NewEvent, Priority, SystemClock, TopicRef};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use rusqlite::Connection;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use ulid::Ulid;
 
-const SMALL: u64 = 1_000;
+const OPEN: u64 = 500;
 /// Events of a topic.
-const EVENTS_PER_TOPIC: u64 = 100;
+const EVENTS_PER_TOPIC: u64 = 50;
 const CONCURRENT: usize = 64;
 const GOAL: Goal = Goal::at_most(1.3);
 
@@ -40,37 +40,33 @@ const CONTEXT_LINES: u32 = 20;
 const OPERATIONS: [(&str, Option<Goal>); 4] =
     [("ingest", Some(GOAL)), ("claim", Some(GOAL)), ("poll", Some(GOAL)), ("context", None)];
 
-/// As long as the log of a store gets before it starts anew.
-const LOG_BYTES: u64 = 20_000_000;
-/// As long as the log of a small database gets in its short life.
-const SMALL_LOG_BYTES: u64 = 4_000_000;
-
 /// The mean time of each operation, in the order of `OPERATIONS`, in milliseconds.
 type Costs = [f64; 4];
 
 pub(crate) fn growth(run: &Run<'_>) -> Result<Findings, BenchError> {
-    let (middle, large) = match run.options.scale {
-        Scale::Full => (100_000, 1_000_000),
-        Scale::Smoke => (5_000, 20_000),
+    let (long, backlog) = match run.options.scale {
+        Scale::Full => (1_000_000, 50_000),
+        Scale::Smoke => (20_000, 2_500),
     };
-    let template = filled(run, SMALL)?;
-    let open = |events| Aged::open(&filled(run, events)?, events, LOG_BYTES);
-    let (middle, large) = (open(middle)?, open(large)?);
+    let small = Aged::new(run, OPEN, OPEN)?;
+    let waiting = Aged::new(run, backlog, backlog)?;
+    let large = Aged::new(run, long - OPEN, OPEN)?;
+    let stores = [&small, &waiting, &large];
     run.begins(run.rounds());
-    let mut rounds: Vec<[Costs; 3]> = Vec::new();
-    measure(&template, &middle, &large, run.time() / 10)?;
+    measure(stores, run.time() / 10)?;
+    let mut rounds = Vec::new();
     for _ in 0..run.rounds() {
-        rounds.push(measure(&template, &middle, &large, run.time())?);
+        rounds.push(measure(stores, run.time())?);
         run.stepped();
     }
-    let sizes = [SMALL, middle.events, large.events];
-    for aged in [middle, large] {
+    let findings = findings(&rounds, stores.map(Aged::events), backlog);
+    for aged in [small, waiting, large] {
         aged.close();
     }
-    Ok(findings(&rounds, sizes))
+    Ok(findings)
 }
 
-fn findings(rounds: &[[Costs; 3]], [small, middle, large]: [u64; 3]) -> Findings {
+fn findings(rounds: &[[Costs; 3]], [small, waiting, large]: [u64; 3], backlog: u64) -> Findings {
     let growth = |operation: usize, size: usize| {
         rounds.iter().map(move |costs| (costs[size][operation], costs[0][operation]))
     };
@@ -78,7 +74,8 @@ fn findings(rounds: &[[Costs; 3]], [small, middle, large]: [u64; 3]) -> Findings
     let mut facts = Vec::new();
     for (at, (operation, goal)) in OPERATIONS.into_iter().enumerate() {
         let factor = |size| median(growth(at, size).map(|(large, small)| large / small));
-        facts.push(Fact::new(format!("{operation}, {middle} / {small} events"), factor(1), "×"));
+        let what = format!("{operation}, {waiting} / {small} events, {backlog} open");
+        facts.push(Fact::new(what, factor(1), "×"));
         let what = format!("{operation}, {large} / {small} events");
         match goal {
             Some(goal) => judged.push(Measured::ratio(what, goal, "ms", growth(at, 2))),
@@ -89,61 +86,72 @@ fn findings(rounds: &[[Costs; 3]], [small, middle, large]: [u64; 3]) -> Findings
     Findings { more: judged, facts, ..Findings::of(headline) }
 }
 
-/// Batches over the three sizes in turn until the time is up; the median batch of each size.
-fn measure(template: &Path, middle: &Aged, large: &Aged, time: Duration) -> Result<[Costs; 3], BenchError> {
+/// Batches over the three stores in turn until the time is up; the median batch of each.
+fn measure(stores: [&Aged; 3], time: Duration) -> Result<[Costs; 3], BenchError> {
     let started = Instant::now();
     let mut batches: [Vec<Costs>; 3] = Default::default();
-    // Every size has as much time as one side of any other benchmark.
+    // Every store has as much time as one side of any other benchmark.
     while batches[0].is_empty() || started.elapsed() < time * 3 {
-        let small = Aged::copy_of(template)?;
-        // Once for nothing: the others are warm too.
-        small.batch()?;
-        for (batches, aged) in batches.iter_mut().zip([&small, middle, large]) {
+        for (batches, aged) in batches.iter_mut().zip(stores) {
             batches.push(aged.batch()?);
+            aged.put_back()?;
         }
-        small.close();
     }
     Ok(batches
         .map(|batches| std::array::from_fn(|operation| median(batches.iter().map(|costs| costs[operation])))))
 }
 
-fn filled(run: &Run<'_>, events: u64) -> Result<PathBuf, BenchError> {
-    let path = run.folder.join(format!("{events}.db"));
-    let topics = events / EVENTS_PER_TOPIC;
-    Fill { events, done: events / 2, topics, replies: Replies::OneOpen }.write(&path)?;
-    Ok(path)
-}
-
 /// A store over a database of a known size.
 struct Aged {
+    fill: Fill,
     store: Store,
-    thread: cortex_store::StoreThread,
+    thread: StoreThread,
     clock: SystemClock,
-    events: u64,
     runtime: tokio::runtime::Runtime,
-    /// Keeps the log in place; the last connection to go would remove it.
-    log: Connection,
+    /// Undoes what a batch did.
+    undo: Connection,
 }
 
 impl Aged {
-    fn open(path: &Path, events: u64, log_bytes: u64) -> Result<Self, BenchError> {
-        let log = with_long_log(path, log_bytes)?;
-        let (store, thread) = Store::open(StoreConfig::at(path))?;
+    fn new(run: &Run<'_>, done: u64, open: u64) -> Result<Self, BenchError> {
+        let fill = Fill { done, open, topics: (done + open) / EVENTS_PER_TOPIC, messages: open };
+        let path = run.folder.join(format!("{done}-{open}.db"));
+        fill.write(&path)?;
+        let (store, thread) = Store::open(StoreConfig::at(&path))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { store, thread, clock: SystemClock::start(), events, runtime, log })
+        let undo = Connection::open(&path)?;
+        // The store is to pay for its own checkpoints, and nobody for the safety of an undo.
+        undo.execute_batch(
+            "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = off; PRAGMA foreign_keys = off",
+        )?;
+        Ok(Self { fill, store, thread, clock: SystemClock::start(), runtime, undo })
     }
 
-    fn copy_of(template: &Path) -> Result<Self, BenchError> {
-        let path = template.with_extension("copy.db");
-        std::fs::copy(template, &path)?;
-        std::fs::File::open(&path)?.sync_all()?;
-        Self::open(&path, SMALL, SMALL_LOG_BYTES)
+    fn events(&self) -> u64 {
+        self.fill.done + self.fill.open
+    }
+
+    /// Makes the database what it was before the batch: no events of its own, all messages due again.
+    fn put_back(&self) -> Result<(), BenchError> {
+        let (events, done) = (self.events(), self.fill.done);
+        self.undo.execute_batch("BEGIN IMMEDIATE; DELETE FROM trace_notes")?;
+        self.undo.execute(
+            "UPDATE topics SET head_seq = NULL, head_priority = NULL WHERE head_seq > ?1",
+            [events],
+        )?;
+        self.undo.execute("DELETE FROM inbox_messages WHERE seq > ?1", [events])?;
+        self.undo.execute(
+            "UPDATE outbox_messages SET status = 'pending', attempts = 0, lease_token = NULL, lease_expires_at = NULL,
+               leased_at = NULL, delivered_at = NULL WHERE seq > ?1 AND status = 'delivered'",
+            [done],
+        )?;
+        Ok(self.undo.execute_batch("COMMIT")?)
     }
 
     fn close(self) {
         drop(self.store);
         self.thread.close();
-        drop(self.log);
+        drop(self.undo);
     }
 
     fn batch(&self) -> Result<Costs, BenchError> {
@@ -152,17 +160,13 @@ impl Aged {
         })
     }
 
-    fn topics(&self) -> u64 {
-        self.events / EVENTS_PER_TOPIC
-    }
-
     async fn ingest(&self) -> Result<f64, BenchError> {
         let now = self.clock.now();
         // Above every id that was given before, as a channel goes on counting.
         let first = u64::try_from(now.0).unwrap_or_default() * 1_000;
         let started = Instant::now();
         let accepting = (0..INGESTS).map(|number| {
-            let event = self.event(external_id(first + number), number % self.topics(), now);
+            let event = self.event(external_id(first + number), active_topic(number, self.fill.topics), now);
             async move { self.store.inbox().accept(event, now).await }
         });
         let accepted: Vec<AcceptedEvent> =
@@ -239,7 +243,7 @@ impl Aged {
         let started = Instant::now();
         for number in 0..CONTEXTS {
             // A step that shares no factor with the number of topics meets them all.
-            let topic_key = topic_key(number * 7_919 % self.topics());
+            let topic_key = topic_key(number * 7_919 % self.fill.topics);
             let topic = TopicRef { source: SOURCE.to_owned(), topic_key };
             let lines = self.store.turns().history(topic, CONTEXT_LINES).await?;
             if lines.len() != CONTEXT_LINES as usize {
@@ -248,16 +252,6 @@ impl Aged {
         }
         Ok(mean(started.elapsed(), CONTEXTS as usize))
     }
-}
-
-/// Writes the log of a database once as long as it will get: a file that grows takes longer to sync than one that is
-/// written over, and the log of an old server has long stopped growing.
-fn with_long_log(path: &Path, bytes: u64) -> Result<Connection, BenchError> {
-    let connection = Connection::open(path)?;
-    connection.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE padding(body)")?;
-    connection.execute("INSERT INTO padding VALUES (zeroblob(?1))", [bytes])?;
-    connection.execute_batch("DROP TABLE padding; PRAGMA wal_checkpoint(RESTART)")?;
-    Ok(connection)
 }
 
 fn mean(spent: Duration, operations: usize) -> f64 {

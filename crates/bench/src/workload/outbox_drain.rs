@@ -9,7 +9,7 @@ use crate::BenchError;
 use crate::baseline::{ECHO_CONNECTOR, echo_routes};
 use crate::bed::{Bed, Turns, database};
 use crate::client::{Connectors, Empty, Routes, Target, on_client_thread};
-use crate::fill::{Fill, Replies, SOURCE};
+use crate::fill::{Fill, SOURCE};
 use crate::options::Scale;
 use crate::report::{Check, Fact, Findings, Goal, Measured};
 use crate::run::Run;
@@ -30,8 +30,7 @@ pub(crate) fn outbox_drain(run: &Run<'_>) -> Result<Findings, BenchError> {
         Scale::Full => (seconds * MESSAGES_PER_SECOND) as u64,
         Scale::Smoke => 20_000,
     };
-    Fill { events: messages, done: messages, topics: 64, replies: Replies::OneOpen }
-        .write(&database(run.folder))?;
+    Fill { done: messages, open: 0, topics: 64, messages }.write(&database(run.folder))?;
     let bed = Bed::start(run.folder, Turns::HeldBack, echo_routes())?;
     run.begins(run.rounds() * 2);
     let mut real = Drain::new(bed.target(), Routes::OUTBOX);
