@@ -142,3 +142,27 @@ fn parse(arguments: &[String]) -> Option<Options> {
     }
     Some(options)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Option<Options> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_run_is_full_unless_it_is_asked_to_be_short() {
+        let full = Options { extent: Extent::Full, layer: None, control: false, no_build: false };
+        assert_eq!(parsed(""), Some(full));
+        let short = parsed("--short --layer L5 --no-build").unwrap();
+        assert_eq!((short.extent, short.layer.as_deref(), short.no_build), (Extent::Short, Some("L5"), true));
+    }
+
+    #[test]
+    fn an_unknown_word_or_layer_is_a_usage_error() {
+        for line in ["--shorter", "--layer", "--layer L9", "L5"] {
+            assert_eq!(parsed(line), None, "{line}");
+        }
+    }
+}
