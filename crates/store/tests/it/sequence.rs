@@ -5,7 +5,6 @@
 use operation::Sequence;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::cell::RefCell;
-use std::time::{Duration, Instant};
 use world::{Answering, World};
 
 mod inbox_model;
@@ -84,9 +83,7 @@ fn every_sequence_keeps_its_promises() {
 
 #[test]
 fn an_ack_before_commit_is_caught() {
-    let started = Instant::now();
     let ran = run(SEQUENCES, 1, Answering::BeforeCommit);
     let violation = ran.violation.expect("the seeded fault went unseen");
     assert!(violation.starts_with("I1: "), "{violation}");
-    assert!(started.elapsed() < Duration::from_secs(10), "it took {:?}", started.elapsed());
 }
