@@ -5,6 +5,7 @@ mod failure;
 mod output;
 mod preview;
 mod retry;
+mod schedule;
 mod turn;
 
 pub use context::{Floor, HistoryLine, Speaker, TurnContext};
@@ -12,4 +13,8 @@ pub use failure::{FailureNotice, notice_text};
 pub use output::{Output, parse_output};
 pub use preview::Preview;
 pub use retry::backoff;
+pub use schedule::{
+    Cron, CronError, DueRun, JobView, Overlap, Reminder, Schedule, SlotRange, Tick, When, decide_slots,
+    next_fires, parse_reminder, parse_when, slot_event_id, slots_between,
+};
 pub use turn::{Effect, Input, ModelFailure, Turn, TurnLimits};

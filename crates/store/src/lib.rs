@@ -16,6 +16,7 @@ mod open;
 mod outbox;
 mod reader;
 mod row;
+mod skill_db;
 mod step;
 mod store;
 mod topic;
@@ -38,6 +39,7 @@ pub use outbox::{
     Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxMessage, OutboxPoll,
     RequeueOutcome,
 };
+pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
 pub use store::{Store, StoreThread};
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, Turns};

@@ -1,19 +1,17 @@
 //! The states a row can be in, as closed lists.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// A word that names no status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a status; use one of {1}")]
-pub struct UnknownStatus(String, &'static str);
+pub struct UnknownStatus(pub(crate) String, pub(crate) &'static str);
 
 macro_rules! status_type {
     ($(#[$doc:meta])* $name:ident, $words:literal, { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(rename_all = "lowercase")]
+        #[serde(rename_all = "snake_case")]
         pub enum $name { $($(#[$variant_doc])* $variant,)+ }
 
         impl $name {
@@ -24,7 +22,7 @@ macro_rules! status_type {
             }
         }
 
-        impl FromStr for $name {
+        impl std::str::FromStr for $name {
             type Err = UnknownStatus;
 
             fn from_str(word: &str) -> Result<Self, UnknownStatus> {
@@ -35,13 +33,15 @@ macro_rules! status_type {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
     };
 }
+
+pub(crate) use status_type;
 
 status_type!(
     /// The life of an event in the inbox.

@@ -1,6 +1,6 @@
 //! What `cargo xtask test` runs, in order. A later suite adds its short form here.
 
-use crate::tool::{AIMOCK, DENY, NEXTEST, STRACE, Tool};
+use crate::tool::{AIMOCK, DENY, MCP_EVERYTHING, NEXTEST, STRACE, Tool};
 
 /// One line of the summary.
 pub(crate) struct Step {
@@ -41,7 +41,10 @@ pub(crate) const STEPS: &[Step] = &[
             with(NEXTEST, &["cargo", "nextest", "run", "--workspace", "--all-targets"]),
             by(&["cargo", "test", "--workspace", "--all-targets", "--no-fail-fast"]),
         ],
-        inside: &[("model wires against a third-party fake", AIMOCK)],
+        inside: &[
+            ("model wires against a third-party fake", AIMOCK),
+            ("MCP client against a third party's server", MCP_EVERYTHING),
+        ],
         in_quick: true,
     },
     // nextest does not run them.

@@ -43,6 +43,12 @@ pub(crate) const AIMOCK: Tool = Tool {
     origin: Origin::Npm { package: "@copilotkit/aimock@1.43.0", node_major_min: 20 },
 };
 
+/// Serves a tool of every kind over MCP.
+pub(crate) const MCP_EVERYTHING: Tool = Tool {
+    program: "mcp-server-everything",
+    origin: Origin::Npm { package: "@modelcontextprotocol/server-everything@2026.8.31", node_major_min: 20 },
+};
+
 /// Newer than what Debian has, for packages that ask for it; npm brings it like any other package.
 const NODE_PACKAGE: &str = "node@22";
 
@@ -55,8 +61,9 @@ pub(crate) struct Toolbox {
 
 impl Toolbox {
     pub(crate) fn new(root: &Path, machine_path: &OsString, may_install: bool) -> Result<Self> {
-        let ours = [root.join("target/tools/bin"), npm_folder(root, &AIMOCK).join("node_modules/.bin")];
-        let folders = ours.into_iter().chain(std::env::split_paths(machine_path));
+        let packages = [AIMOCK, MCP_EVERYTHING].map(|tool| npm_folder(root, &tool).join("node_modules/.bin"));
+        let ours = std::iter::once(root.join("target/tools/bin")).chain(packages);
+        let folders = ours.chain(std::env::split_paths(machine_path));
         let workplace = Workplace { root: root.to_owned(), search_path: std::env::join_paths(folders)? };
         Ok(Self { workplace, may_install, found: BTreeMap::new() })
     }

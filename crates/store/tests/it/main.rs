@@ -13,4 +13,5 @@ mod poll_order;
 mod populated;
 mod recovery;
 mod sequence;
+mod skill_db;
 mod turn;

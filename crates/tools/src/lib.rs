@@ -1,0 +1,35 @@
+//! Tools: one registry and one way to call them, whether built in, written in TypeScript or served over MCP.
+
+mod calendar;
+mod descriptors;
+mod egress;
+mod http_get;
+mod mcp;
+mod registry;
+mod schema;
+mod skill;
+mod time_now;
+mod tls;
+mod tool;
+
+pub use calendar::{
+    CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarSource, CalendarSourceError,
+    CalendarTools, FetchedCalendar, Validators,
+};
+pub use egress::{
+    Egress, EgressConfig, EgressError, FetchRequest, FetchResponse, HostPattern, HostPatternError,
+    HostPolicy, HostPort, HostPortError, Network, OverLimit, SystemNetwork,
+};
+pub use http_get::HttpGet;
+pub use mcp::{McpServer, McpServerStatus, McpServers, McpServersError, McpSet, McpSettings, McpState};
+pub use registry::{CheckedCall, Registry, RegistryBuilder, RegistryError, ToolProvider};
+pub use skill::{
+    Place, SKILL_TYPES, Severity, Skill, SkillIsolation, SkillManifest, SkillOptions, SkillPermissions,
+    SkillProblem, SkillSet, SkillState, TemplateFile, TrustError, TrustStore, TrustStoreError, check_skill,
+    pin_definitions, run_skill_child, skill_template, trust_definitions,
+};
+pub use time_now::TimeNow;
+pub use tool::{
+    CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolNameError,
+    ToolOutcome, ToolRunner, ToolSource,
+};

@@ -1,0 +1,186 @@
+//! What a server offers: its tools under names of ours, bounded, with a way back to its own names.
+
+use super::config::name_part;
+use crate::tool::{Mutation, ToolDefinition, ToolName, ToolSource};
+use rmcp::model::{JsonObject, Tool};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+const TOOLS_MAX: usize = 256;
+const DESCRIPTION_CHARS_MAX: usize = 4_000;
+const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// A tool name of ours with its server and the dot.
+const NAME_CHARS_MAX: usize = 63;
+const PROBLEMS_MAX: usize = 32;
+
+/// The tools of one server that can be called, and what is wrong with the others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Offer {
+    pub(super) tools: BTreeMap<ToolName, OfferedTool>,
+    pub(super) problems: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OfferedTool {
+    /// As the server calls it.
+    pub(super) original: String,
+    pub(super) definition: ToolDefinition,
+}
+
+impl Offer {
+    pub(super) fn new(server: &str, tools: Vec<Tool>) -> Self {
+        let mut offer = Self::default();
+        let found = tools.len();
+        for tool in tools.into_iter().take(TOOLS_MAX) {
+            let original = tool.name.to_string();
+            match definition(server, tool) {
+                Ok(definition) => offer.add(original, definition),
+                Err(problem) => offer.report(format!("{original:.100?} is left out: {problem}")),
+            }
+        }
+        if found > TOOLS_MAX {
+            offer.report(format!("only the first {TOOLS_MAX} tools are offered"));
+        }
+        offer
+    }
+
+    fn add(&mut self, original: String, definition: ToolDefinition) {
+        match self.tools.entry(definition.name.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(OfferedTool { original, definition });
+            }
+            Entry::Occupied(taken) => {
+                let (name, other) = (taken.key(), &taken.get().original);
+                let problem = format!("{original:.100?} is left out: {other:.100?} is already called {name}");
+                self.report(problem);
+            }
+        }
+    }
+
+    fn report(&mut self, problem: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(problem);
+        }
+    }
+}
+
+fn definition(server: &str, tool: Tool) -> Result<ToolDefinition, String> {
+    let name = tool_name(server, &tool.name)?;
+    let annotations = tool.annotations.unwrap_or_default();
+    let description =
+        tool.description.map(String::from).or(tool.title).or(annotations.title).unwrap_or_default();
+    Ok(ToolDefinition {
+        name,
+        description: cut(&description),
+        input_schema_json: schema_text(&tool.input_schema)?,
+        // Only the one explicit word counts; a tool that says nothing asks (D10).
+        mutation: if annotations.read_only_hint == Some(true) {
+            Mutation::ReadOnly
+        } else {
+            Mutation::Mutates
+        },
+        source: ToolSource::Mcp { server: server.to_owned() },
+        timeout: None,
+    })
+}
+
+fn tool_name(server: &str, tool: &str) -> Result<ToolName, String> {
+    let server = name_part(server);
+    let mut part = name_part(tool);
+    let room = NAME_CHARS_MAX.saturating_sub(server.len() + 1);
+    if part.len() > room {
+        // Names that begin alike stay apart.
+        let digest = Sha256::digest(tool.as_bytes());
+        let mark = format!("_{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3]);
+        part.truncate(room.saturating_sub(mark.len()));
+        part.push_str(&mark);
+    }
+    ToolName::new(&server, &part).map_err(|error| error.to_string())
+}
+
+fn schema_text(schema: &JsonObject) -> Result<String, String> {
+    let mut schema = schema.clone();
+    // Some servers leave out what the protocol wants; models refuse a root that is no object.
+    if !schema.contains_key("type") {
+        schema.insert("type".to_owned(), "object".into());
+    }
+    if schema.get("type").and_then(|kind| kind.as_str()) != Some("object") {
+        return Err("its input schema is not an object".to_owned());
+    }
+    let text = serde_json::to_string(&schema).map_err(|error| error.to_string())?;
+    if text.len() > SCHEMA_BYTES_MAX {
+        return Err(format!("its input schema is larger than {SCHEMA_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(DESCRIPTION_CHARS_MAX) {
+        Some((end, _)) => format!("{}… [cut]", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tools(json: &str) -> Vec<Tool> {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn names_are_made_to_fit_and_lead_back() {
+        let long = "x".repeat(80);
+        let json = format!(
+            r#"[{{"name": "read.file/now", "inputSchema": {{}}}}, {{"name": "{long}a", "inputSchema": {{}}}},
+                {{"name": "{long}b", "inputSchema": {{}}}}, {{"name": "read file now", "inputSchema": {{}}}},
+                {{"name": "", "inputSchema": {{}}}}]"#
+        );
+        let offer = Offer::new("my files", tools(&json));
+        let found: Vec<(&str, &str)> = offer
+            .tools
+            .values()
+            .map(|tool| (tool.definition.name.as_str(), tool.original.as_str()))
+            .collect();
+        assert_eq!(found[0], ("my_files.read_file_now", "read.file/now"));
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[1..].iter().all(|(name, _)| name.len() == NAME_CHARS_MAX), "{found:?}");
+        assert_eq!(offer.problems.len(), 2, "{:?}", offer.problems);
+        assert!(offer.problems[0].contains("already called my_files.read_file_now"), "{:?}", offer.problems);
+    }
+
+    #[test]
+    fn only_an_explicit_read_only_hint_makes_a_tool_read_only() {
+        let offer = Offer::new(
+            "s",
+            tools(
+                r#"[{"name": "a", "inputSchema": {}, "annotations": {"readOnlyHint": true}},
+                    {"name": "b", "inputSchema": {}, "annotations": {"readOnlyHint": false, "destructiveHint": false}},
+                    {"name": "c", "inputSchema": {}, "annotations": {"idempotentHint": true}},
+                    {"name": "d", "inputSchema": {}}]"#,
+            ),
+        );
+        let mutations: Vec<Mutation> = offer.tools.values().map(|tool| tool.definition.mutation).collect();
+        assert_eq!(mutations, [Mutation::ReadOnly, Mutation::Mutates, Mutation::Mutates, Mutation::Mutates]);
+    }
+
+    #[test]
+    fn what_is_too_large_is_cut_or_left_out() {
+        let (description, title) = ("d".repeat(9_000), "t".repeat(SCHEMA_BYTES_MAX));
+        let offer = Offer::new(
+            "s",
+            tools(&format!(
+                r#"[{{"name": "a", "description": "{description}", "inputSchema": {{"type": "object"}}}},
+                    {{"name": "b", "inputSchema": {{"type": "object", "title": "{title}"}}}},
+                    {{"name": "c", "inputSchema": {{"type": "string"}}}}]"#
+            )),
+        );
+        assert_eq!(offer.tools.len(), 1);
+        let kept = offer.tools.values().next().unwrap();
+        assert!(kept.definition.description.ends_with("… [cut]"));
+        assert_eq!(kept.definition.input_schema_json, r#"{"type":"object"}"#);
+        assert_eq!(offer.problems.len(), 2, "{:?}", offer.problems);
+    }
+}

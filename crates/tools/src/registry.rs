@@ -1,0 +1,230 @@
+//! The one registry: which tools there are, whether a call of one is in order, and the clock it runs against.
+
+use crate::mcp::McpSet;
+use crate::schema::InputSchema;
+use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A result longer than this is cut before anybody sees it.
+const RESULT_BYTES_MAX: usize = 64 * 1024;
+/// How long a runner whose time is over may take to say that it never started.
+const LAST_WORD: Duration = Duration::from_millis(50);
+
+/// Runs tools that come and go while the server runs, such as those of MCP servers.
+pub trait ToolProvider: ToolRunner {
+    /// What it offers at this moment.
+    fn definitions(&self) -> Vec<ToolDefinition>;
+}
+
+impl ToolProvider for McpSet {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        Self::definitions(self)
+    }
+}
+
+/// Why a registry cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    #[error("the tool {0} is there twice; rename one of them")]
+    Duplicate(ToolName),
+    #[error("the tool {name} has a bad input schema: {reason}")]
+    BadSchema { name: ToolName, reason: String },
+}
+
+/// Collects the tools of a [`Registry`].
+#[derive(Default)]
+pub struct RegistryBuilder {
+    fixed: BTreeMap<ToolName, Tool>,
+    /// Names as models see them, where the dot is `__`: two tools must not look alike.
+    seen: BTreeSet<String>,
+    live: Vec<Arc<dyn ToolProvider>>,
+}
+
+/// Every tool that can be called.
+pub struct Registry {
+    fixed: BTreeMap<ToolName, Tool>,
+    live: Vec<Arc<dyn ToolProvider>>,
+}
+
+struct Tool {
+    definition: Arc<ToolDefinition>,
+    schema: InputSchema,
+    runner: Arc<dyn ToolRunner>,
+}
+
+/// A call that is in order: the tool exists and takes these arguments.
+#[derive(Clone)]
+pub struct CheckedCall {
+    definition: Arc<ToolDefinition>,
+    arguments_json: String,
+    runner: Arc<dyn ToolRunner>,
+}
+
+impl RegistryBuilder {
+    /// Adds a tool for good.
+    pub fn add(
+        mut self,
+        definition: ToolDefinition,
+        runner: Arc<dyn ToolRunner>,
+    ) -> Result<Self, RegistryError> {
+        let name = definition.name.clone();
+        if !self.seen.insert(name.as_str().replace('.', "__")) {
+            return Err(RegistryError::Duplicate(name));
+        }
+        let schema = InputSchema::compile(&definition.input_schema_json)
+            .map_err(|reason| RegistryError::BadSchema { name: name.clone(), reason })?;
+        self.fixed.insert(name, Tool { definition: Arc::new(definition), schema, runner });
+        Ok(self)
+    }
+
+    /// Adds tools for good that share a runner.
+    pub fn add_all(
+        self,
+        definitions: impl IntoIterator<Item = ToolDefinition>,
+        runner: &Arc<dyn ToolRunner>,
+    ) -> Result<Self, RegistryError> {
+        definitions
+            .into_iter()
+            .try_fold(self, |builder, definition| builder.add(definition, Arc::clone(runner)))
+    }
+
+    /// Adds whatever the provider offers at any moment. A tool added for good hides one of the same name.
+    pub fn add_live(mut self, provider: Arc<dyn ToolProvider>) -> Self {
+        self.live.push(provider);
+        self
+    }
+
+    pub fn build(self) -> Registry {
+        Registry { fixed: self.fixed, live: self.live }
+    }
+}
+
+impl Registry {
+    pub fn builder() -> RegistryBuilder {
+        RegistryBuilder::default()
+    }
+
+    /// The tools that can be called now, by name.
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        let fixed = self.fixed.values().map(|tool| tool.definition.as_ref().clone());
+        let mut all: BTreeMap<ToolName, ToolDefinition> = BTreeMap::new();
+        for definition in fixed.chain(self.live.iter().flat_map(|provider| provider.definitions())) {
+            all.entry(definition.name.clone()).or_insert(definition);
+        }
+        all.into_values().collect()
+    }
+
+    /// Checks a call as a model wrote it. An error is what the model is told.
+    pub fn check(&self, name: &str, arguments_json: &str) -> Result<CheckedCall, ToolCallError> {
+        let unknown = || {
+            let shown: String = name.chars().take(100).collect();
+            ToolCallError::NotRun(format!("there is no tool {shown:?}"))
+        };
+        let wanted: ToolName = name.parse().map_err(|_| unknown())?;
+        let in_order = |schema: &InputSchema| {
+            schema
+                .check(arguments_json)
+                .map_err(|reason| ToolCallError::NotRun(format!("bad arguments for {wanted}: {reason}")))
+        };
+        if let Some(tool) = self.fixed.get(&wanted) {
+            return Ok(CheckedCall {
+                definition: Arc::clone(&tool.definition),
+                arguments_json: in_order(&tool.schema)?,
+                runner: Arc::clone(&tool.runner),
+            });
+        }
+        for provider in &self.live {
+            if let Some(definition) = provider.definitions().into_iter().find(|tool| tool.name == wanted) {
+                let schema = InputSchema::compile(&definition.input_schema_json).map_err(|reason| {
+                    ToolCallError::NotRun(format!("{wanted} cannot be called: {reason}"))
+                })?;
+                let runner: Arc<dyn ToolRunner> = Arc::clone(provider) as Arc<dyn ToolRunner>;
+                let arguments_json = in_order(&schema)?;
+                return Ok(CheckedCall { definition: Arc::new(definition), arguments_json, runner });
+            }
+        }
+        Err(unknown())
+    }
+
+    /// Resolves a checked call to what is shown, hashed and run, and checks the result once more.
+    pub async fn prepare(
+        &self,
+        call: &CheckedCall,
+        context: &CallContext,
+    ) -> Result<(CheckedCall, Option<String>), ToolCallError> {
+        let name = &call.definition.name;
+        let prepared = call.runner.prepare(name, &call.arguments_json, context).await?;
+        if prepared.arguments_json == call.arguments_json {
+            return Ok((call.clone(), prepared.preview));
+        }
+        Ok((self.check(name.as_str(), &prepared.arguments_json)?, prepared.preview))
+    }
+
+    /// Runs a checked call against its clock. What comes late is dropped; what is too long is cut.
+    pub async fn run(
+        &self,
+        call: &CheckedCall,
+        context: &CallContext,
+        default_timeout: Duration,
+    ) -> Result<ToolOutcome, ToolCallError> {
+        let limit = call.definition.timeout.unwrap_or(default_timeout);
+        let context = CallContext { cancel: context.cancel.child_token(), ..context.clone() };
+        let running = call.runner.run(&call.definition.name, &call.arguments_json, &context);
+        tokio::pin!(running);
+        let ended = match tokio::time::timeout(limit, &mut running).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                context.cancel.cancel();
+                // Only "it never started" is still worth hearing: it turns an unknown outcome into a known one.
+                match tokio::time::timeout(LAST_WORD, running).await {
+                    Ok(Err(ToolCallError::NotRun(reason))) => Err(ToolCallError::NotRun(reason)),
+                    Ok(_) | Err(_) => Err(timed_out(call.definition.mutation, limit)),
+                }
+            }
+        };
+        match ended {
+            Ok(outcome) => Ok(ToolOutcome { text: cut(outcome.text) }),
+            Err(ToolCallError::Failed(text)) => Err(ToolCallError::Failed(cut(text))),
+            Err(ToolCallError::NotRun(text)) => Err(ToolCallError::NotRun(cut(text))),
+            Err(ToolCallError::Unknown(text)) => Err(ToolCallError::Unknown(cut(text))),
+        }
+    }
+}
+
+impl CheckedCall {
+    pub fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    /// With sorted keys and no spaces: what is shown, hashed, stored and run.
+    pub fn arguments_json(&self) -> &str {
+        &self.arguments_json
+    }
+}
+
+impl fmt::Debug for CheckedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({})", self.definition.name, self.arguments_json)
+    }
+}
+
+/// A timeout is unknown, never failed (D24); a tool that only reads is asked again without harm, so it only failed.
+fn timed_out(mutation: Mutation, limit: Duration) -> ToolCallError {
+    let text = format!("timed out after {} ms", limit.as_millis());
+    match mutation {
+        Mutation::ReadOnly => ToolCallError::Failed(format!("{text}; outcome unknown")),
+        Mutation::Mutates | Mutation::Undeclared => ToolCallError::Unknown(text),
+    }
+}
+
+fn cut(mut text: String) -> String {
+    let length = text.len();
+    if length > RESULT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(RESULT_BYTES_MAX));
+        text.push_str(&format!("\n[cut: the first {} KiB of {length} bytes]", RESULT_BYTES_MAX / 1024));
+    }
+    text
+}

@@ -1,0 +1,258 @@
+//! All skills of a server: found, read, started, trusted, and called by name.
+
+use super::folder::{SkillFolder, skill_folders};
+use super::keeper::Keeper;
+use super::listing::definitions;
+use super::manifest::{MANIFEST_FILE, SkillManifest};
+use super::problem::{Place, Severity, SkillProblem};
+use super::program;
+use super::trust::{TrustStore, TrustStoreError, pin_definitions, trust_definitions};
+use super::wire::EngineSetup;
+use super::worker::LivingThreads;
+use super::{SkillIsolation, SkillOptions};
+use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
+use async_trait::async_trait;
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use tokio::sync::Mutex;
+
+/// A skill that was loaded.
+pub struct Skill {
+    pub manifest: SkillManifest,
+    pub folder: PathBuf,
+    pub tools: Vec<ToolDefinition>,
+    pub state: SkillState,
+    keeper: Keeper,
+}
+
+/// Whether a skill's tools are offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SkillState {
+    Ready,
+    /// These tools say something else of themselves than when they were trusted.
+    Changed(Vec<ToolName>),
+}
+
+/// Every loaded skill, by id.
+pub struct SkillSet {
+    skills: BTreeMap<String, Skill>,
+}
+
+/// Why a skill cannot be trusted anew.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TrustError {
+    #[error("there is no skill {0:?}")]
+    NoSkill(String),
+    #[error(transparent)]
+    Store(#[from] TrustStoreError),
+}
+
+impl SkillSet {
+    /// Loads every skill of the configured folders, or tells everything that is wrong with any of them.
+    pub async fn load(options: &SkillOptions, trusted: &dyn TrustStore) -> Result<Self, Vec<SkillProblem>> {
+        create_data_folder(&options.data_dir).map_err(|problem| vec![problem])?;
+        let mut problems = Vec::new();
+        let mut folders = Vec::new();
+        for dir in &options.dirs {
+            match skill_folders(dir) {
+                Ok(found) => folders.extend(found),
+                Err(more) => problems.extend(more),
+            }
+        }
+        let opened = futures::future::join_all(folders.iter().map(|folder| open(folder, options))).await;
+        let mut skills: BTreeMap<String, Skill> = BTreeMap::new();
+        for (folder, opened) in folders.iter().zip(opened) {
+            match opened {
+                Ok((skill, findings)) => {
+                    report(&findings);
+                    if let Some(first) = skills.get(&skill.manifest.id) {
+                        problems.push(duplicate(folder, &skill, first));
+                    } else {
+                        skills.insert(skill.manifest.id.clone(), skill);
+                    }
+                }
+                Err(more) => problems.extend(more),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        for skill in skills.values_mut() {
+            let changed = pin_definitions(&skill.tools, trusted).await.map_err(|error| {
+                let path = skill.folder.join(MANIFEST_FILE);
+                vec![SkillProblem::error(&path, error.to_string(), "look at the server's database")]
+            })?;
+            if !changed.is_empty() {
+                skill.state = SkillState::Changed(changed);
+            }
+        }
+        Ok(Self { skills })
+    }
+
+    pub fn skills(&self) -> impl Iterator<Item = &Skill> {
+        self.skills.values()
+    }
+
+    /// The tools of the skills that are ready.
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        let ready = self.skills.values().filter(|skill| skill.state == SkillState::Ready);
+        ready.flat_map(|skill| skill.tools.iter().cloned()).collect()
+    }
+
+    /// Trusts a skill as it is now. Its tools are offered from the next start on.
+    pub async fn trust(&self, id: &str, trusted: &dyn TrustStore) -> Result<(), TrustError> {
+        let skill = self.skills.get(id).ok_or_else(|| TrustError::NoSkill(id.to_owned()))?;
+        Ok(trust_definitions(&skill.tools, trusted).await?)
+    }
+}
+
+#[async_trait]
+impl ToolRunner for SkillSet {
+    async fn run(
+        &self,
+        name: &ToolName,
+        arguments_json: &str,
+        context: &CallContext,
+    ) -> Result<ToolOutcome, ToolCallError> {
+        let Some(skill) = self.skills.get(name.skill()) else {
+            return Err(ToolCallError::NotRun(format!("there is no skill {:?}", name.skill())));
+        };
+        match skill.state {
+            SkillState::Ready => skill.keeper.call(name, arguments_json, context).await,
+            SkillState::Changed(_) => {
+                Err(ToolCallError::NotRun(format!("{}: {}", name.skill(), skill.state)))
+            }
+        }
+    }
+}
+
+impl Skill {
+    /// Threads of its engines that have not ended: one while all is well, more when calls hang in native code.
+    pub fn living_threads(&self) -> usize {
+        self.keeper.living.now()
+    }
+
+    /// The child process that waits for a call, with `skillIsolation: "process"`.
+    pub async fn process_id(&self) -> Option<u32> {
+        self.keeper.process_id().await
+    }
+}
+
+impl std::fmt::Display for SkillState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Changed(tools) => {
+                let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
+                write!(
+                    f,
+                    "disabled until it is trusted again: {} changed since it was trusted",
+                    names.join(", ")
+                )
+            }
+        }
+    }
+}
+
+/// Looks at one skill's folder as a start would, and lists what is wrong and what could be better.
+pub async fn check_skill(dir: &Path) -> Vec<SkillProblem> {
+    let options = SkillOptions { isolation: SkillIsolation::Thread, ..SkillOptions::default() };
+    let folder = match SkillFolder::open(dir) {
+        Ok(folder) => folder,
+        Err(problem) => return vec![problem],
+    };
+    match open(&folder, &options).await {
+        Ok((_, findings)) => findings,
+        Err(problems) => problems,
+    }
+}
+
+async fn open(
+    folder: &SkillFolder,
+    options: &SkillOptions,
+) -> Result<(Skill, Vec<SkillProblem>), Vec<SkillProblem>> {
+    let manifest = folder.manifest()?;
+    let (program, traces) = program::build(folder, &manifest.main)?;
+    let keeper = Keeper {
+        setup: EngineSetup {
+            skill: manifest.id.clone(),
+            program,
+            config_json: options.config_json.get(&manifest.id).cloned().unwrap_or_else(|| "{}".to_owned()),
+            db: database(&manifest, options)?,
+            heap_mib: options.heap_mib,
+        },
+        traces,
+        hosts: manifest.permissions.hosts.clone(),
+        isolation: options.isolation.clone(),
+        egress: options.egress.clone(),
+        idle: Mutex::new(None),
+        living: LivingThreads::default(),
+    };
+    let listed =
+        keeper.load().await.map_err(|trace| vec![load_problem(folder, &manifest, &keeper, &trace)])?;
+    let (tools, findings) = definitions(folder, &manifest, listed)?;
+    let folder = folder.shown("");
+    Ok((Skill { manifest, folder, tools, state: SkillState::Ready, keeper }, findings))
+}
+
+/// An absolute path: a child process works in another folder.
+fn database(manifest: &SkillManifest, options: &SkillOptions) -> Result<Option<PathBuf>, Vec<SkillProblem>> {
+    let path =
+        std::path::absolute(options.data_dir.join(format!("{}.db", manifest.id))).map_err(|error| {
+            vec![SkillProblem::error(
+                &options.data_dir,
+                error.to_string(),
+                "name a folder for the skills' databases",
+            )]
+        })?;
+    Ok(manifest.permissions.db.then_some(path))
+}
+
+fn load_problem(
+    folder: &SkillFolder,
+    manifest: &SkillManifest,
+    keeper: &Keeper,
+    trace: &str,
+) -> SkillProblem {
+    let (file, place) = match keeper.traces.first_place(trace) {
+        Some((module, place)) => (module, Some(place)),
+        None => (manifest.main.clone(), None),
+    };
+    let told = keeper.traces.told(trace);
+    let message = told.lines().next().unwrap_or("it cannot be loaded").to_owned();
+    SkillProblem::error(
+        &folder.shown(&file),
+        message,
+        "a skill must load and list its tools without an error",
+    )
+    .at(place)
+}
+
+fn duplicate(folder: &SkillFolder, second: &Skill, first: &Skill) -> SkillProblem {
+    let id = &second.manifest.id;
+    let text = folder.read(MANIFEST_FILE).unwrap_or_default();
+    let message = format!("the skill {id:?} and its tools are already in {}", first.folder.display());
+    SkillProblem::error(&folder.shown(MANIFEST_FILE), message, "rename or remove one of the two")
+        .at(Place::of_word(&text, id))
+}
+
+fn report(findings: &[SkillProblem]) {
+    for finding in findings {
+        match finding.severity {
+            Severity::Warning => tracing::warn!("{finding}"),
+            Severity::Error => tracing::error!("{finding}"),
+        }
+    }
+}
+
+fn create_data_folder(path: &Path) -> Result<(), SkillProblem> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        SkillProblem::error(
+            path,
+            format!("the folder of the skills' databases cannot be made: {error}"),
+            "make it writable",
+        )
+    })
+}

@@ -1,0 +1,105 @@
+"""An MCP server over stdio that misbehaves on request.
+
+argv: how it shakes hands (initialize | discover | deaf), and a file it appends a line to for every call.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+HANDSHAKE, CALLS = sys.argv[1], sys.argv[2]
+READ_ONLY = {"readOnlyHint": True}
+SCHEMA = {"type": "object"}
+tools = [
+    {"name": "whoami", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "grow", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "hang", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "hang.write", "inputSchema": SCHEMA},
+    {"name": "die", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "die.write", "inputSchema": SCHEMA},
+    {"name": "fail", "inputSchema": SCHEMA},
+    {"name": "refuse", "inputSchema": SCHEMA},
+    {"name": "flood", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "outlive", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+]
+subscription = None
+
+
+def send(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def answer(request, result):
+    send({"id": request["id"], "result": {"resultType": "complete", **result}})
+
+
+def text(request, words, **more):
+    answer(request, {"content": [{"type": "text", "text": words}], **more})
+
+
+def tools_changed():
+    message = {"method": "notifications/tools/list_changed"}
+    if subscription is not None:
+        message["params"] = {"_meta": {"io.modelcontextprotocol/subscriptionId": subscription}}
+    send(message)
+
+
+def call(request, name):
+    with open(CALLS, "a", encoding="utf-8") as calls:
+        calls.write(name + "\n")
+    if name == "whoami":
+        fds = sorted(int(fd) for fd in os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else []
+        about = {"env": sorted(os.environ), "group": os.getpgid(0) == os.getpid(), "pid": os.getpid(), "fds": fds}
+        text(request, json.dumps(about))
+    elif name == "grow":
+        tools.append({"name": "grown", "inputSchema": SCHEMA})
+        text(request, "grown")
+        tools_changed()
+    elif name.startswith("die"):
+        print("about to die", file=sys.stderr, flush=True)
+        os._exit(3)
+    elif name == "fail":
+        text(request, "no luck", isError=True)
+    elif name == "refuse":
+        send({"id": request["id"], "error": {"code": -32602, "message": "odd arguments"}})
+    elif name == "flood":
+        text(request, "x" * (5 * 1024 * 1024))
+    elif name == "outlive":
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.DEVNULL)
+        text(request, str(child.pid))
+    elif name == "grown":
+        text(request, "new")
+
+
+def handle(request):
+    global subscription
+    method = request.get("method")
+    if method == "server/discover" and HANDSHAKE == "deaf":
+        os._exit(4)
+    elif method == "server/discover" and HANDSHAKE == "discover":
+        capabilities = {"tools": {"listChanged": True}}
+        answer(request, {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": 0, "cacheScope": "private"})
+    elif method == "initialize" and HANDSHAKE != "discover":
+        info = {"name": "faults", "version": "1"}
+        version = request["params"]["protocolVersion"]
+        answer(request, {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info})
+    elif method == "subscriptions/listen":
+        subscription = request["id"]
+        meta = {"io.modelcontextprotocol/subscriptionId": subscription}
+        params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
+        send({"method": "notifications/subscriptions/acknowledged", "params": params})
+    elif method == "tools/list":
+        answer(request, {"tools": tools, "ttlMs": 0, "cacheScope": "private"})
+    elif method == "tools/call":
+        call(request, request["params"]["name"])
+    elif method == "notifications/cancelled":
+        with open(CALLS, "a", encoding="utf-8") as calls:
+            calls.write("cancelled\n")
+    elif "id" in request:
+        send({"id": request["id"], "error": {"code": -32601, "message": "unknown method"}})
+
+
+for line in sys.stdin:
+    handle(json.loads(line))

@@ -1,0 +1,90 @@
+//! What the MCP tests share: where the third party's server is, settings that hurry, and calls.
+
+use cortex_testkit::eventually;
+use cortex_tools::{CallContext, McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner};
+use cortex_types::{Millis, TopicRef};
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The program of npm's `@modelcontextprotocol/server-everything`, or nothing where it is not installed.
+/// With `CORTEX_REQUIRE_ALL=1` that is a failure.
+#[expect(clippy::print_stderr, reason = "whoever runs the tests reads what was left out")]
+pub(crate) fn everything() -> Option<PathBuf> {
+    let installed = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/npm/mcp-server-everything");
+    let folder = std::env::var_os("CORTEX_MCP_EVERYTHING").map_or_else(installed, PathBuf::from);
+    let program = folder.join("node_modules/.bin/mcp-server-everything");
+    if program.exists() {
+        return Some(program);
+    }
+    let is_required = std::env::var_os("CORTEX_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!is_required, "{} is not installed", program.display());
+    eprintln!("SKIPPED mcp: npm");
+    None
+}
+
+/// Short waits; this process's environment, keys and all.
+pub(crate) fn settings() -> McpSettings {
+    let text = |name: &str| std::env::var(name).ok().map(|value| (name.to_owned(), value));
+    let mut environment: std::collections::BTreeMap<String, String> =
+        ["PATH", "HOME", "LANG", "TZ", "TMPDIR"].into_iter().filter_map(text).collect();
+    environment.insert("CORTEX_SECRET_KEY".to_owned(), "k".to_owned());
+    McpSettings {
+        environment,
+        first_backoff: Duration::from_millis(50),
+        longest_backoff: Duration::from_millis(200),
+        ..McpSettings::default()
+    }
+}
+
+/// Our own server with faults, which shakes hands like this, and the file that counts its calls.
+pub(crate) fn faults(handshake: &str, folder: &Path) -> (McpServers, PathBuf) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp_fault_server.py");
+    let calls = folder.join("calls");
+    std::fs::write(&calls, "").unwrap();
+    let servers = json!({"faults": {
+        "command": python(),
+        "args": ["-u", script, handshake, calls],
+        "env": {"GIVEN": "1"},
+    }});
+    (serde_json::from_value(servers).unwrap(), calls)
+}
+
+/// The interpreter itself: what is first on the path may be a script that sets variables.
+pub(crate) fn python() -> String {
+    let output = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+pub(crate) async fn ready(set: &McpSet) {
+    eventually("every server is ready", async || {
+        let states: Vec<McpState> = set.status().into_iter().map(|server| server.state).collect();
+        states.iter().all(|state| matches!(state, McpState::Ready { .. })).then_some(())
+    })
+    .await;
+}
+
+pub(crate) fn context() -> CallContext {
+    CallContext {
+        topic: TopicRef { source: "test".to_owned(), topic_key: "t".to_owned() },
+        user_id: "u".to_owned(),
+        now: Millis(0),
+        cancel: CancellationToken::new(),
+    }
+}
+
+pub(crate) async fn call(set: &McpSet, tool: &str, arguments: Value) -> Result<String, ToolCallError> {
+    run(set, tool, &arguments.to_string()).await
+}
+
+pub(crate) async fn run(set: &McpSet, tool: &str, arguments: &str) -> Result<String, ToolCallError> {
+    let outcome = set.run(&tool.parse().unwrap(), arguments, &context()).await;
+    outcome.map(|outcome| outcome.text)
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap().port()
+}

@@ -1,0 +1,4 @@
+export enum Size {
+  Small = 1,
+  Large,
+}
