@@ -33,7 +33,7 @@ pub(crate) struct Fill {
     pub(crate) open: u64,
     /// At least as many as are active.
     pub(crate) topics: u64,
-    /// Messages that are due; no more than there are answered events.
+    /// Messages that are due, from the answered events in turn.
     pub(crate) messages: u64,
 }
 
@@ -153,7 +153,7 @@ impl Fill {
         )?;
         for seq in 1..=self.done + self.messages {
             let (event, delivered_at) = match seq.checked_sub(self.done) {
-                Some(due) if due > 0 => (due, None),
+                Some(due) if due > 0 => ((due - 1) % self.done + 1, None),
                 Some(_) | None => (seq, Some(now.0)),
             };
             let topic = self.topic_of_done(event);

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -51,13 +52,16 @@ fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
-/// The median time to append one page and sync it, which is what the smallest durable write costs.
+/// The median time to write one page over and sync it: what the smallest durable write costs in a log that has stopped
+/// growing.
 fn fdatasync_p50_ms(folder: &Path) -> io::Result<f64> {
     let path = folder.join("sync-probe");
-    let mut file = File::create(&path)?;
+    let file = File::create(&path)?;
+    file.write_all_at(&vec![7; PAGE_BYTES * SYNCS], 0)?;
+    file.sync_all()?;
     let mut times = Vec::with_capacity(SYNCS);
-    for _ in 0..SYNCS {
-        file.write_all(&[7; PAGE_BYTES])?;
+    for page in 0..SYNCS {
+        file.write_all_at(&[8; PAGE_BYTES], (page * PAGE_BYTES) as u64)?;
         let started = Instant::now();
         file.sync_data()?;
         times.push(started.elapsed());
