@@ -1,6 +1,7 @@
 //! Start, status, stop and restart of the real server.
 
 use crate::cortex::Cortex;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -71,8 +72,7 @@ fn serve_says_where_it_listens_and_ends_well_on_a_signal() {
     assert!(listens.is_some());
     assert_eq!(lines.next().unwrap(), "Say something: cortex send \"hello\"");
 
-    let killed = Command::new("kill").arg(child.id().to_string()).status().unwrap();
-    assert!(killed.success());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let mut stdout = String::new();
     child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();

@@ -61,9 +61,9 @@ fn a_full_disk_refuses_whole_requests_and_room_is_all_it_needs() {
     let small = "mount -t tmpfs -o size=4m none \"$HOME\" && exec \"$0\" \"$@\"";
     let limited = "trap '' XFSZ && exec \"$0\" \"$@\"";
     let shells: [&[&str]; 3] = [
-        &["unshare", "--mount", "sh", "-c", small],
-        &["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", small],
-        &["sh", "-c", limited],
+        &["unshare", "--mount", "/bin/sh", "-c", small],
+        &["unshare", "--user", "--map-root-user", "--mount", "/bin/sh", "-c", small],
+        &["/bin/sh", "-c", limited],
     ];
     for (shell, kind) in shells.into_iter().zip(["small", "small", "limited"]) {
         let ended = start_again(shell, kind, folder.path());

@@ -1,6 +1,6 @@
 //! The MCP client and a server that dies, hangs, changes and floods.
 
-use crate::mcp_parts::{call, context, everything, faults, python, ready, settings};
+use crate::mcp_parts::{call, context, everything, faults, has_python, python, ready, settings};
 use cortex_testkit::eventually;
 use cortex_tools::{McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -27,6 +27,9 @@ async fn gone(process: Pid) {
 
 #[tokio::test]
 async fn a_child_has_a_scrubbed_environment_its_own_group_and_no_descriptors_of_ours() {
+    if !has_python() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let _ours = std::fs::File::open(folder.path()).unwrap();
     let (set, _) = start("initialize", folder.path());
@@ -44,6 +47,9 @@ async fn a_child_has_a_scrubbed_environment_its_own_group_and_no_descriptors_of_
 
 #[tokio::test]
 async fn a_killed_server_is_restarted_and_offers_its_tools_again() {
+    if !has_python() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (set, _) = start("initialize", folder.path());
     ready(&set).await;
@@ -62,6 +68,9 @@ async fn a_killed_server_is_restarted_and_offers_its_tools_again() {
 
 #[tokio::test]
 async fn a_killed_real_server_is_restarted_and_callable_again() {
+    if !has_python() {
+        return;
+    }
     let Some(program) = everything() else { return };
     // Its own children tell the process apart: a shell-free way to learn its number.
     let folder = tempfile::tempdir().unwrap();
@@ -83,6 +92,9 @@ async fn a_killed_real_server_is_restarted_and_callable_again() {
 
 #[tokio::test]
 async fn a_death_during_a_call_is_unknown_for_a_tool_that_changes_things() {
+    if !has_python() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (set, calls) = start("initialize", folder.path());
     ready(&set).await;
@@ -111,6 +123,9 @@ async fn a_death_during_a_call_is_unknown_for_a_tool_that_changes_things() {
 
 #[tokio::test]
 async fn a_call_is_given_up_by_time_or_by_the_caller_and_the_server_is_told() {
+    if !has_python() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (servers, calls) = faults("initialize", folder.path());
     let set =
@@ -131,6 +146,9 @@ async fn a_call_is_given_up_by_time_or_by_the_caller_and_the_server_is_told() {
 
 #[tokio::test]
 async fn errors_of_a_tool_are_told_apart() {
+    if !has_python() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (servers, _) = faults("initialize", folder.path());
     let set = McpSet::connect(servers, McpSettings { call_timeout: Duration::from_secs(5), ..settings() });
@@ -152,6 +170,9 @@ async fn errors_of_a_tool_are_told_apart() {
 
 #[tokio::test]
 async fn a_changed_list_of_tools_is_offered_in_both_eras_of_the_protocol() {
+    if !has_python() {
+        return;
+    }
     for handshake in ["initialize", "discover"] {
         let folder = tempfile::tempdir().unwrap();
         let (set, _) = start(handshake, folder.path());
@@ -167,6 +188,9 @@ async fn a_changed_list_of_tools_is_offered_in_both_eras_of_the_protocol() {
 
 #[tokio::test]
 async fn a_server_that_dies_of_the_newest_words_gets_the_older_ones() {
+    if !has_python() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (set, _) = start("deaf", folder.path());
     ready(&set).await;
@@ -176,6 +200,9 @@ async fn a_server_that_dies_of_the_newest_words_gets_the_older_ones() {
 
 #[tokio::test]
 async fn a_server_ends_with_all_its_children() {
+    if !has_python() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let (set, _) = start("initialize", folder.path());
     ready(&set).await;
@@ -189,6 +216,9 @@ async fn a_server_ends_with_all_its_children() {
 
 #[tokio::test]
 async fn a_server_that_cannot_start_says_why_and_leaves_the_others_alone() {
+    if !has_python() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp_fault_server.py");
     let servers: McpServers = serde_json::from_value(json!({

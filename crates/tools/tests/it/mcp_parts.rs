@@ -12,18 +12,35 @@ use tokio_util::sync::CancellationToken;
 
 /// The program of npm's `@modelcontextprotocol/server-everything`, or nothing where it is not installed.
 /// With `CORTEX_REQUIRE_ALL=1` that is a failure.
-#[expect(clippy::print_stderr, reason = "whoever runs the tests reads what was left out")]
 pub(crate) fn everything() -> Option<PathBuf> {
     let installed = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/npm/mcp-server-everything");
     let folder = std::env::var_os("CORTEX_MCP_EVERYTHING").map_or_else(installed, PathBuf::from);
     let program = folder.join("node_modules/.bin/mcp-server-everything");
-    if program.exists() {
+    if program.exists() && starts("node") {
         return Some(program);
     }
-    let is_required = std::env::var_os("CORTEX_REQUIRE_ALL").is_some_and(|value| value == "1");
-    assert!(!is_required, "{} is not installed", program.display());
-    eprintln!("SKIPPED mcp: npm");
+    left_out("npm");
     None
+}
+
+/// Whether our own server with faults can run; without Python its tests are left out.
+pub(crate) fn has_python() -> bool {
+    let is_there = starts("python3");
+    if !is_there {
+        left_out("python3");
+    }
+    is_there
+}
+
+fn starts(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+#[expect(clippy::print_stderr, reason = "whoever runs the tests reads what was left out")]
+fn left_out(missing: &str) {
+    let is_required = std::env::var_os("CORTEX_REQUIRE_ALL").is_some_and(|value| value == "1");
+    assert!(!is_required, "{missing} is missing");
+    eprintln!("SKIPPED mcp: {missing}");
 }
 
 /// Short waits; this process's environment, keys and all.
