@@ -1,5 +1,6 @@
 //! Decides, never acts: an event goes in, effects come out. No clock, disk, network or async.
 
+mod approval;
 mod context;
 mod failure;
 mod output;
@@ -8,6 +9,7 @@ mod retry;
 mod schedule;
 mod turn;
 
+pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
 pub use context::{Floor, HistoryLine, Speaker, TurnContext};
 pub use failure::{FailureNotice, notice_text};
 pub use output::{Output, parse_output};
@@ -17,4 +19,4 @@ pub use schedule::{
     Cron, CronError, DueRun, JobView, Overlap, Reminder, Schedule, SlotRange, Tick, When, decide_slots,
     next_fires, parse_reminder, parse_when, slot_event_id, slots_between,
 };
-pub use turn::{Effect, Input, ModelFailure, Turn, TurnLimits};
+pub use turn::{Effect, Input, ModelFailure, ToolResult, Turn, TurnLimits, Verdict};

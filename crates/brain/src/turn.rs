@@ -6,9 +6,13 @@
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
 use crate::output::{Output, SILENCE_MARK, parse_output};
+use calls::{CallState, states};
 use cortex_types::limits::TOOL_CALLS_MAX;
-use cortex_types::{ChatMessage, ChatReply, ChatRequest, StepBody, ToolCall};
+use cortex_types::{ChatMessage, ChatReply, ChatRequest, Decision, StepBody, ToolCall, ToolEnding, ToolSpec};
+use std::collections::HashMap;
 use std::time::Duration;
+
+mod calls;
 
 /// The bounds of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +38,30 @@ pub enum Input {
         model: String,
     },
     ModelFailed(ModelFailure),
+    /// What the registry says of each call it was asked about.
+    CallsChecked(Vec<(String, Verdict)>),
+    ToolsRan(Vec<ToolResult>),
+}
+
+/// Whether a call may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Read-only: runs at once.
+    Free,
+    /// Changes something, and this exact call was granted before.
+    Granted,
+    /// Changes something: a person is asked.
+    Gated,
+    /// Cannot run; the model is told why.
+    Refused(String),
+}
+
+/// How one tool call went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    pub call_id: String,
+    pub text: String,
+    pub ending: ToolEnding,
 }
 
 /// Why no provider answered.
@@ -47,8 +75,19 @@ pub enum ModelFailure {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     CallModel(ChatRequest),
-    /// Journal these before anything that follows.
-    Record(Vec<StepBody>),
+    /// Journal these before anything that follows, and tell the user the notices in the same transaction.
+    Record {
+        steps: Vec<StepBody>,
+        notices: Vec<String>,
+    },
+    /// Ask the registry about these calls.
+    CheckCalls(Vec<ToolCall>),
+    /// Run these side by side; their start is in the journal.
+    RunTools(Vec<ToolCall>),
+    /// Ask a person about each of these and suspend the turn until all are answered.
+    AskApprovals(Vec<ToolCall>),
+    /// Questions are still open: suspend again.
+    KeepWaiting,
     /// The turn has its answer. `last_step` is not yet in the journal and goes there in the same transaction.
     Finish {
         last_step: Option<StepBody>,
@@ -72,13 +111,16 @@ pub enum Effect {
 pub struct Turn {
     context: TurnContext,
     limits: TurnLimits,
+    tools: Vec<ToolSpec>,
     steps: Vec<StepBody>,
+    /// What the registry said of the calls of the last answer; asked anew after a crash.
+    verdicts: HashMap<String, Verdict>,
 }
 
 impl Turn {
     /// A turn whose `steps` were recorded by earlier attempts; empty for a new one.
-    pub fn new(context: TurnContext, limits: TurnLimits, steps: Vec<StepBody>) -> Self {
-        Self { context, limits, steps }
+    pub fn new(context: TurnContext, limits: TurnLimits, tools: Vec<ToolSpec>, steps: Vec<StepBody>) -> Self {
+        Self { context, limits, tools, steps, verdicts: HashMap::new() }
     }
 
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
@@ -89,27 +131,136 @@ impl Turn {
                 if self.is_final(&reply) {
                     return vec![self.finish(&reply, Some(answered))];
                 }
+                self.verdicts.clear();
                 self.steps.push(answered.clone());
-                let answers = self.answer_tools(&reply);
-                let mut recorded = vec![answered];
-                recorded.extend(answers);
-                vec![Effect::Record(recorded), self.ask()]
+                self.advance(vec![answered], Vec::new())
             }
             Input::ModelFailed(failure) => vec![self.after_failure(failure)],
+            Input::CallsChecked(verdicts) => {
+                self.verdicts.extend(verdicts);
+                self.advance(Vec::new(), Vec::new())
+            }
+            Input::ToolsRan(results) => {
+                let mut record = Vec::new();
+                let mut notices = Vec::new();
+                for result in results {
+                    let name = self.name_of(&result.call_id);
+                    notices.extend(unknown_notice(&name, result.ending, &result.text));
+                    self.answer_call(&mut record, result.call_id, name, result.text, result.ending);
+                }
+                self.advance(record, notices)
+            }
         }
     }
 
     fn resume(&mut self) -> Vec<Effect> {
         let Some(reply) = self.last_reply().cloned() else { return vec![self.ask()] };
-        let tools_before = self.steps.len();
-        if self.rounds() > self.limits.tool_rounds_max || reply.tool_calls.is_empty() {
+        if reply.tool_calls.is_empty() {
             return vec![self.finish(&reply, None)];
         }
-        let answers = self.answer_tools(&reply);
-        if self.steps.len() == tools_before {
-            return vec![self.ask()];
+        let mut record = Vec::new();
+        let mut notices = Vec::new();
+        for (call, state) in states(&reply, &self.steps) {
+            if state == (CallState::Started { mutates: true }) {
+                let text =
+                    "the server stopped while this ran: it may or may not have taken effect; outcome unknown";
+                notices.extend(unknown_notice(&call.name, ToolEnding::Unknown, text));
+                self.answer_call(&mut record, call.id, call.name, text.to_owned(), ToolEnding::Unknown);
+            }
         }
-        vec![Effect::Record(answers), self.ask()]
+        self.advance(record, notices)
+    }
+
+    /// The next effects for the calls of the last answer; asks the model once all of them are answered.
+    fn advance(&mut self, mut record: Vec<StepBody>, notices: Vec<String>) -> Vec<Effect> {
+        let next = self.next_for_calls(&mut record);
+        let mut effects = Vec::new();
+        if !record.is_empty() {
+            effects.push(Effect::Record { steps: record, notices });
+        }
+        effects.push(next);
+        effects
+    }
+
+    fn next_for_calls(&mut self, record: &mut Vec<StepBody>) -> Effect {
+        let Some(reply) = self.last_reply().cloned() else { return self.ask() };
+        self.answer_decided(&reply, record);
+        let (mut unchecked, mut free, mut allowed, mut gated, mut asked) =
+            (vec![], vec![], vec![], vec![], false);
+        for (call, state) in states(&reply, &self.steps) {
+            match (state, self.verdicts.get(&call.id)) {
+                (CallState::Answered, _) => {}
+                (CallState::Open, None) => unchecked.push(call),
+                (CallState::Open, Some(Verdict::Free)) | (CallState::Started { mutates: false }, _) => {
+                    free.push(call)
+                }
+                (CallState::Open, Some(Verdict::Granted)) | (CallState::Decided(Decision::Approved), _) => {
+                    allowed.push(call);
+                }
+                (CallState::Open, Some(Verdict::Gated)) => gated.push(call),
+                (CallState::Asked, _) => asked = true,
+                (CallState::Open, Some(Verdict::Refused(_)))
+                | (CallState::Decided(Decision::Denied | Decision::Expired), _)
+                | (CallState::Started { mutates: true }, _) => {}
+            }
+        }
+        if !unchecked.is_empty() {
+            return Effect::CheckCalls(unchecked);
+        }
+        if !free.is_empty() {
+            free.iter().for_each(|call| self.start_call(record, call, false));
+            return Effect::RunTools(free);
+        }
+        // One after the other: what changes something never runs beside another change.
+        if let Some(call) = allowed.into_iter().next() {
+            self.start_call(record, &call, true);
+            return Effect::RunTools(vec![call]);
+        }
+        match (gated.is_empty(), asked) {
+            (false, _) => Effect::AskApprovals(gated),
+            (true, true) => Effect::KeepWaiting,
+            (true, false) => self.ask(),
+        }
+    }
+
+    /// Refused, denied and expired calls get their answer without running.
+    fn answer_decided(&mut self, reply: &ChatReply, record: &mut Vec<StepBody>) {
+        for (position, (call, state)) in states(reply, &self.steps).into_iter().enumerate() {
+            let (text, ending) = match (state, self.verdicts.get(&call.id)) {
+                (CallState::Open, _) if position >= TOOL_CALLS_MAX => {
+                    let text = format!("not run: at most {TOOL_CALLS_MAX} tool calls in one answer");
+                    (text, ToolEnding::Refused)
+                }
+                (CallState::Open, Some(Verdict::Refused(text))) => (text.clone(), ToolEnding::Refused),
+                (CallState::Decided(Decision::Denied), _) => {
+                    ("not run: the user denied it".to_owned(), ToolEnding::Denied)
+                }
+                (CallState::Decided(Decision::Expired), _) => {
+                    ("not run: nobody approved it in time".to_owned(), ToolEnding::Expired)
+                }
+                _ => continue,
+            };
+            self.answer_call(record, call.id, call.name, text, ending);
+        }
+    }
+
+    fn start_call(&mut self, record: &mut Vec<StepBody>, call: &ToolCall, mutates: bool) {
+        let started = StepBody::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), mutates };
+        self.steps.push(started.clone());
+        record.push(started);
+    }
+
+    fn answer_call(
+        &mut self,
+        record: &mut Vec<StepBody>,
+        call_id: String,
+        name: String,
+        text: String,
+        ending: ToolEnding,
+    ) {
+        let answered = StepBody::ToolAnswered { call_id, name, text, ending };
+        self.steps.push(answered.clone());
+        record.push(answered);
     }
 
     /// No tools asked for, or asked for after the last round: the words are the answer.
@@ -153,23 +304,13 @@ impl Turn {
             return Effect::Fail { notice: FailureNotice::Budget { reason: reason.clone() }, reason };
         }
         let mut messages = self.context.messages();
-        for step in &self.steps {
-            messages.push(match step {
-                StepBody::ModelAnswered { reply, .. } => {
-                    ChatMessage::Assistant { text: reply.text.clone(), tool_calls: reply.tool_calls.clone() }
-                }
-                StepBody::ToolAnswered { call_id, name, text, is_error } => ChatMessage::Tool {
-                    call_id: call_id.clone(),
-                    name: name.clone(),
-                    text: text.clone(),
-                    is_error: *is_error,
-                },
-            });
-        }
+        messages.extend(self.steps.iter().filter_map(message));
+        // After the last round the model gets one call without tools, so that it has to say something.
+        let may_call = self.rounds() < self.limits.tool_rounds_max;
         Effect::CallModel(ChatRequest {
             system: self.context.system(),
             messages,
-            tools: Vec::new(),
+            tools: if may_call { self.tools.clone() } else { Vec::new() },
             max_output_tokens: None,
         })
     }
@@ -184,22 +325,9 @@ impl Turn {
             .then(|| format!("budget_exceeded: {spent} tokens of {most} for one message are used up"))
     }
 
-    /// Answers every call of `reply` that has no answer yet, in order, and keeps the answers as steps.
-    fn answer_tools(&mut self, reply: &ChatReply) -> Vec<StepBody> {
-        // Providers reuse call ids from round to round: only what stands behind the last answer counts.
-        let last_answer = self.steps.iter().rposition(|step| matches!(step, StepBody::ModelAnswered { .. }));
-        let answered: Vec<&str> = self.steps[last_answer.unwrap_or(0)..]
-            .iter()
-            .filter_map(|step| match step {
-                StepBody::ToolAnswered { call_id, .. } => Some(call_id.as_str()),
-                StepBody::ModelAnswered { .. } => None,
-            })
-            .collect();
-        let open =
-            reply.tool_calls.iter().enumerate().filter(|(_, call)| !answered.contains(&call.id.as_str()));
-        let answers: Vec<StepBody> = open.map(|(position, call)| refuse_call(position, call)).collect();
-        self.steps.extend(answers.iter().cloned());
-        answers
+    fn name_of(&self, call_id: &str) -> String {
+        let calls = self.last_reply().map(|reply| reply.tool_calls.as_slice()).unwrap_or_default();
+        calls.iter().find(|call| call.id == call_id).map(|call| call.name.clone()).unwrap_or_default()
     }
 
     fn rounds(&self) -> u32 {
@@ -214,21 +342,39 @@ impl Turn {
     fn replies(&self) -> impl Iterator<Item = &ChatReply> {
         self.steps.iter().filter_map(|step| match step {
             StepBody::ModelAnswered { reply, .. } => Some(reply),
-            StepBody::ToolAnswered { .. } => None,
+            StepBody::ApprovalAsked { .. }
+            | StepBody::ApprovalDecided { .. }
+            | StepBody::ToolStarted { .. }
+            | StepBody::ToolAnswered { .. } => None,
         })
     }
 }
 
-/// No tool is offered yet, so every call is a mistake of the model, and the model is told.
-fn refuse_call(position: usize, call: &ToolCall) -> StepBody {
-    let text = if position >= TOOL_CALLS_MAX {
-        format!("not run: at most {TOOL_CALLS_MAX} tool calls in one answer")
-    } else if serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments_json).is_err() {
-        format!("not run: the arguments of {} are not valid JSON", call.name)
-    } else {
-        format!("not run: there is no tool named {}", call.name)
-    };
-    StepBody::ToolAnswered { call_id: call.id.clone(), name: call.name.clone(), text, is_error: true }
+/// What the model sees of a step.
+fn message(step: &StepBody) -> Option<ChatMessage> {
+    match step {
+        StepBody::ModelAnswered { reply, .. } => {
+            Some(ChatMessage::Assistant { text: reply.text.clone(), tool_calls: reply.tool_calls.clone() })
+        }
+        StepBody::ToolAnswered { call_id, name, text, ending } => Some(ChatMessage::Tool {
+            call_id: call_id.clone(),
+            name: name.clone(),
+            text: text.clone(),
+            is_error: ending.is_error(),
+        }),
+        StepBody::ApprovalAsked { .. } | StepBody::ApprovalDecided { .. } | StepBody::ToolStarted { .. } => {
+            None
+        }
+    }
+}
+
+/// What nobody knows, the user is told (D24).
+fn unknown_notice(name: &str, ending: ToolEnding, text: &str) -> Option<String> {
+    (ending == ToolEnding::Unknown).then(|| {
+        format!(
+            "{name} may have run, and I do not know how it ended ({text}). I will not run it again by myself."
+        )
+    })
 }
 
 #[cfg(test)]

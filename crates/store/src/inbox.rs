@@ -137,7 +137,7 @@ impl Inbox<'_> {
     }
 }
 
-fn accept(connection: &Connection, new: &NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
+pub(crate) fn accept(connection: &Connection, new: &NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
     let topic = topic::find_or_add(connection, &new.source, &new.topic_key)?;
     let inserted = connection
         .prepare_cached(
@@ -238,6 +238,11 @@ fn fail_damaged(connection: &Connection, seq: i64, reason: &str, now: Millis) ->
     };
     outbox::queue(connection, &notice, Some(seq), now)?;
     topic::release(connection, topic)
+}
+
+pub(crate) fn seq_of(connection: &Connection, id: &EventId) -> Result<Option<i64>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT seq FROM inbox_messages WHERE id = ?1")?;
+    Ok(statement.query_row([id.as_str()], |row| row.get(0)).optional()?)
 }
 
 pub(crate) fn by_seq(connection: &Connection, seq: i64) -> Result<Event, StoreError> {

@@ -3,6 +3,7 @@
 //! Every function is one transition that is all or nothing, takes `now` as an argument and returns after the
 //! change is on disk. Nothing of SQLite shows in the signatures.
 
+mod approval;
 mod audit;
 mod checksum;
 mod error;
@@ -16,9 +17,11 @@ mod open;
 mod outbox;
 mod reader;
 mod row;
+mod schedule;
 mod skill_db;
 mod step;
 mod store;
+mod tool_pin;
 mod topic;
 mod trace;
 mod turn;
@@ -26,6 +29,7 @@ mod usage;
 mod wal;
 mod writer;
 
+pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
 pub use audit::AuditRow;
 pub use error::StoreError;
 pub use health::StoreHealth;
@@ -40,7 +44,9 @@ pub use outbox::{
     RequeueOutcome,
 };
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
+pub use schedule::{CatchUp, Job, JobChange, NewJob, Schedules, SlotOutcome, SlotRecord, Timing};
 pub use store::{Store, StoreThread};
+pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, Turns};
 pub use usage::{UsageGroup, UsageSum, UsageTotals};

@@ -190,6 +190,21 @@ pub(crate) fn queue(
     Ok(())
 }
 
+/// Takes the payload out of a message, with its checksum made anew; what it held is void.
+pub(crate) fn blank_payload(connection: &Connection, id: &str) -> Result<(), StoreError> {
+    let sql = format!("SELECT {QUEUED_COLUMNS} FROM outbox_messages WHERE id = ?1");
+    let found = connection
+        .prepare_cached(&sql)?
+        .query_row([id], |row| Ok((as_queued(row), row.get::<_, Option<i64>>(5)?, Millis(row.get(6)?))))
+        .optional()?;
+    let Some((reply, event_seq, created_at)) = found else { return Ok(()) };
+    let blanked = NewReply { payload_json: None, ..reply? };
+    connection
+        .prepare_cached("UPDATE outbox_messages SET payload_json = NULL, checksum = ?2 WHERE id = ?1")?
+        .execute(params![id, row_checksum(&blanked, event_seq, created_at)])?;
+    Ok(())
+}
+
 pub(crate) fn of_event(connection: &Connection, event_seq: i64) -> Result<Vec<OutboxMessage>, StoreError> {
     let mut statement =
         connection.prepare_cached(&select_where("event_seq = ?1 ORDER BY outbox_messages.seq"))?;

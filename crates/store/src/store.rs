@@ -1,11 +1,14 @@
 //! The handle every other crate holds: one writer, a few readers, one door per noun.
 
+use crate::approval::Approvals;
 use crate::health::{HealthFlag, StoreHealth};
 use crate::inbox::Inbox;
 use crate::key::Keys;
 use crate::open::{self, OpenError, StoreConfig};
 use crate::outbox::Outbox;
 use crate::reader::Readers;
+use crate::schedule::Schedules;
+use crate::tool_pin::ToolPins;
 use crate::turn::Turns;
 use crate::writer::Writer;
 use crate::{OpenError as Refusal, StoreError};
@@ -64,6 +67,18 @@ impl Store {
 
     pub fn outbox(&self) -> Outbox<'_> {
         Outbox(self)
+    }
+
+    pub fn approvals(&self) -> Approvals<'_> {
+        Approvals(self)
+    }
+
+    pub fn schedules(&self) -> Schedules<'_> {
+        Schedules(self)
+    }
+
+    pub fn tool_pins(&self) -> ToolPins<'_> {
+        ToolPins(self)
     }
 
     pub fn keys(&self) -> Keys<'_> {

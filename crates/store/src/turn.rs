@@ -26,6 +26,12 @@ pub enum TurnEnd {
     },
     /// The server stops: tried again at the next start, and this attempt does not count.
     Parked,
+    /// Questions to a person are still open: the event waits and its topic is free.
+    Waiting,
+    /// The event was the answer to a question; it is no conversation and leaves no history.
+    Handled {
+        replies: Vec<NewReply>,
+    },
 }
 
 /// What an answered turn leaves behind.
@@ -48,18 +54,21 @@ pub struct HistoryRow {
 }
 
 impl Turns<'_> {
-    /// Journals steps, with what they cost.
+    /// Journals steps with what they cost, and queues what the user is told about them.
     pub async fn record_steps(
         &self,
         event: &Event,
         new: Vec<Step>,
         calls: Vec<ModelCall>,
+        notices: Vec<NewReply>,
+        now: Millis,
     ) -> Result<(), StoreError> {
         let seq = event.seq;
         self.0
             .write(move |connection| {
                 usage::record(connection, seq, &calls)?;
                 new.iter().try_for_each(|step| step::record(connection, seq, step))?;
+                notices.iter().try_for_each(|notice| outbox::queue(connection, notice, Some(seq), now))?;
                 fail_point!("turn.record.before_commit");
                 Ok(())
             })
@@ -119,6 +128,13 @@ fn finish(
                 .execute(params![event.seq, now.0])?;
             trace::note(connection, event.seq, now, NoteKind::Parked, "the server stopped during this turn")?;
         }
+        TurnEnd::Waiting => settle(connection, event.seq, InboxStatus::Waiting, None, now)?,
+        TurnEnd::Handled { replies } => {
+            for reply in &replies {
+                outbox::queue(connection, reply, Some(event.seq), now)?;
+            }
+            settle(connection, event.seq, InboxStatus::Done, None, now)?;
+        }
     }
     topic::release(connection, topic)?;
     fail_point!("turn.finish.before_commit");
@@ -147,7 +163,7 @@ fn answer(
 }
 
 /// The topic of an event this process has in flight; anything else is a claim that was lost.
-fn claimed_topic(connection: &Connection, event: &Event) -> Result<i64, StoreError> {
+pub(crate) fn claimed_topic(connection: &Connection, event: &Event) -> Result<i64, StoreError> {
     connection
         .prepare_cached("SELECT id FROM topics WHERE in_flight = ?1")?
         .query_row([event.seq], |row| row.get(0))

@@ -79,6 +79,15 @@ id_type!(
     LeaseToken, "lease_"
 );
 
+id_type!(
+    /// One question to a person about one tool call.
+    ApprovalId, "apv_"
+);
+id_type!(
+    /// A time-boxed permission for one exact call.
+    GrantId, "grt_"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

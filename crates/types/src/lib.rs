@@ -1,5 +1,6 @@
 //! Ids, envelopes, states and limits shared by every crate; no IO.
 
+mod approval;
 mod chat;
 mod clock;
 mod event;
@@ -11,12 +12,13 @@ mod status;
 mod step;
 mod usage;
 
+pub use approval::{Approval, ApprovalStatus, Decision, NewApproval};
 pub use chat::{ChatMessage, ChatReply, ChatRequest, FinishReason, ToolCall, ToolSpec};
 pub use clock::{Clock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
-pub use id::{EventId, IdError, LeaseToken, OutboxId};
+pub use id::{ApprovalId, EventId, GrantId, IdError, LeaseToken, OutboxId};
 pub use outbox::{Delivery, NewReply};
 pub use schedule::{CatchUp, SlotOutcome, SlotRecord};
 pub use status::{InboxStatus, OutboxStatus, UnknownStatus};
-pub use step::{Step, StepBody};
+pub use step::{Step, StepBody, ToolEnding};
 pub use usage::{CallOutcome, ModelCall, TokenUsage};

@@ -29,7 +29,7 @@ fn context(attempts: u32) -> TurnContext {
 }
 
 fn turn(steps: Vec<StepBody>) -> Turn {
-    Turn::new(context(1), LIMITS, steps)
+    Turn::new(context(1), LIMITS, Vec::new(), steps)
 }
 
 fn reply(text: &str, calls: &[(&str, &str)]) -> ChatReply {
@@ -55,12 +55,44 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
         .iter()
         .map(|effect| match effect {
             Effect::CallModel(_) => "call",
-            Effect::Record(_) => "record",
+            Effect::Record { .. } => "record",
+            Effect::CheckCalls(_) => "check",
+            Effect::RunTools(_) => "run",
+            Effect::AskApprovals(_) => "ask",
+            Effect::KeepWaiting => "wait",
             Effect::Finish { .. } => "finish",
             Effect::RetryLater { .. } => "retry",
             Effect::Fail { .. } => "fail",
         })
         .collect()
+}
+
+fn model_asked(calls: &[(&str, &str)]) -> StepBody {
+    StepBody::ModelAnswered { reply: reply("", calls), profile: "p".into(), model: "m".into() }
+}
+
+/// The id `reply("", …)` gives to the call at `position`.
+fn id(name: &str, position: usize) -> String {
+    format!("{name}-{position}-0")
+}
+
+fn verdicts(of: &[(&str, usize, Verdict)]) -> Input {
+    Input::CallsChecked(
+        of.iter().map(|(name, position, verdict)| (id(name, *position), verdict.clone())).collect(),
+    )
+}
+
+fn ran(name: &str, position: usize, ending: ToolEnding) -> Input {
+    Input::ToolsRan(vec![ToolResult { call_id: id(name, position), text: "result".into(), ending }])
+}
+
+fn started(name: &str, mutates: bool) -> StepBody {
+    StepBody::ToolStarted { call_id: id(name, 0), name: name.into(), mutates }
+}
+
+fn decided(name: &str, decision: Decision) -> StepBody {
+    let approval = "apv_01J00000000000000000000000".parse().unwrap();
+    StepBody::ApprovalDecided { call_id: id(name, 0), approval, decision }
 }
 
 #[test]
@@ -99,31 +131,102 @@ fn a_recorded_final_answer_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_crash_between_tool_call_and_answer_resumes_with_the_tool() {
-    let asked = reply("", &[("a.b", "{}")]);
-    let step = StepBody::ModelAnswered { reply: asked, profile: "p".into(), model: "m".into() };
-    assert_eq!(kinds(&turn(vec![step]).step(Input::Begin)), ["record", "call"]);
+fn a_read_only_call_is_checked_started_run_and_answered() {
+    let mut turn = turn(Vec::new());
+    assert_eq!(kinds(&turn.step(answered(reply("", &[("a.b", "{}")])))), ["record", "check"]);
+    let effects = turn.step(verdicts(&[("a.b", 0, Verdict::Free)]));
+    let [Effect::Record { steps, .. }, Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!((steps, calls.len()), (&vec![started("a.b", false)], 1));
+    let effects = turn.step(ran("a.b", 0, ToolEnding::Done));
+    let [Effect::Record { notices, .. }, Effect::CallModel(request)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(notices.is_empty());
+    assert_eq!(request.messages.len(), 3);
 }
 
 #[test]
-fn wrong_tool_calls_are_answered_with_an_error_each() {
+fn siblings_that_read_run_at_once_and_those_that_change_wait_for_a_person() {
     let mut turn = turn(Vec::new());
-    let calls: Vec<(&str, &str)> =
-        std::iter::once(("a.b", "{not json")).chain([("a.b", "{}"); 199]).collect();
-    let effects = turn.step(answered(reply("", &calls)));
-    let [Effect::Record(steps), Effect::CallModel(request)] = &effects[..] else { panic!("{effects:?}") };
-    assert_eq!(steps.len(), 201);
-    let texts: Vec<&str> = steps
-        .iter()
-        .filter_map(|step| match step {
-            StepBody::ToolAnswered { text, is_error: true, .. } => Some(text.as_str()),
-            StepBody::ToolAnswered { .. } | StepBody::ModelAnswered { .. } => None,
-        })
-        .collect();
-    assert!(texts[0].contains("not valid JSON"), "{}", texts[0]);
-    assert!(texts[1].contains("no tool named a.b"), "{}", texts[1]);
-    assert!(texts[199].contains("at most 32"), "{}", texts[199]);
-    assert_eq!(request.messages.len(), 202);
+    turn.step(answered(reply("", &[("a.read", "{}"), ("a.write", "{}")])));
+    let gate = verdicts(&[("a.read", 0, Verdict::Free), ("a.write", 1, Verdict::Gated)]);
+    assert_eq!(kinds(&turn.step(gate)), ["record", "run"]);
+    let effects = turn.step(ran("a.read", 0, ToolEnding::Done));
+    let [Effect::Record { .. }, Effect::AskApprovals(calls)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(calls[0].name, "a.write");
+}
+
+#[test]
+fn an_approved_call_runs_once_with_its_start_on_record() {
+    let mut turn = turn(vec![model_asked(&[("a.write", "{}")]), decided("a.write", Decision::Approved)]);
+    let effects = turn.step(Input::Begin);
+    let [Effect::Record { steps, .. }, Effect::RunTools(_)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(steps, &vec![started("a.write", true)]);
+    assert_eq!(kinds(&turn.step(ran("a.write", 0, ToolEnding::Done))), ["record", "call"]);
+}
+
+#[test]
+fn denied_and_expired_calls_are_told_to_the_model_and_not_run() {
+    for decision in [Decision::Denied, Decision::Expired] {
+        let effects =
+            turn(vec![model_asked(&[("a.write", "{}")]), decided("a.write", decision)]).step(Input::Begin);
+        assert_eq!(kinds(&effects), ["record", "call"], "{decision:?}");
+    }
+}
+
+#[test]
+fn a_crash_while_a_change_ran_makes_it_unknown_and_tells_the_user() {
+    let steps = vec![
+        model_asked(&[("a.write", "{}")]),
+        decided("a.write", Decision::Approved),
+        started("a.write", true),
+    ];
+    let effects = turn(steps).step(Input::Begin);
+    let [Effect::Record { steps, notices }, Effect::CallModel(_)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(matches!(steps[..], [StepBody::ToolAnswered { ending: ToolEnding::Unknown, .. }]), "{steps:?}");
+    assert!(notices[0].contains("a.write may have run"), "{notices:?}");
+}
+
+#[test]
+fn a_crash_while_something_was_read_reads_it_again() {
+    let effects = turn(vec![model_asked(&[("a.read", "{}")]), started("a.read", false)]).step(Input::Begin);
+    assert_eq!(kinds(&effects), ["record", "run"]);
+}
+
+#[test]
+fn an_open_question_keeps_the_turn_waiting() {
+    let approval = "apv_01J00000000000000000000000".parse().unwrap();
+    let asked = StepBody::ApprovalAsked { call_id: id("a.write", 0), approval };
+    assert_eq!(kinds(&turn(vec![model_asked(&[("a.write", "{}")]), asked]).step(Input::Begin)), ["wait"]);
+}
+
+#[test]
+fn two_approved_changes_run_one_after_the_other() {
+    let mut turn = turn(Vec::new());
+    turn.step(answered(reply("", &[("a.x", "{}"), ("a.y", "{}")])));
+    let effects = turn.step(verdicts(&[("a.x", 0, Verdict::Granted), ("a.y", 1, Verdict::Granted)]));
+    let [Effect::Record { .. }, Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(calls.len(), 1);
+    assert_eq!(kinds(&turn.step(ran("a.x", 0, ToolEnding::Unknown))), ["record", "run"]);
+}
+
+#[test]
+fn refused_calls_and_those_beyond_the_limit_are_answered_with_an_error_each() {
+    let mut turn = turn(Vec::new());
+    turn.step(answered(reply("", &[("a.b", "{}"); 200])));
+    let refuse = |position| ("a.b", position, Verdict::Refused("not run: no such tool".into()));
+    let all: Vec<_> = (0..200).map(refuse).collect();
+    let effects = turn.step(verdicts(&all));
+    let [Effect::Record { steps, .. }, Effect::CallModel(request)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((steps.len(), request.messages.len()), (200, 202));
+    let StepBody::ToolAnswered { text, ending: ToolEnding::Refused, .. } = &steps[199] else {
+        panic!("{steps:?}")
+    };
+    assert!(text.contains("at most 32"), "{text}");
 }
 
 #[test]
@@ -131,10 +234,11 @@ fn the_loop_stops_after_eight_rounds_with_some_answer() {
     let mut turn = turn(Vec::new());
     for round in 0..8 {
         let effects = turn.step(answered(reply("", &[("a.b", "{}")])));
-        let [Effect::Record(steps), Effect::CallModel(_)] = &effects[..] else {
+        assert_eq!(kinds(&effects), ["record", "check"], "round {round}: the same call id is answered anew");
+        let effects = turn.step(verdicts(&[("a.b", 0, Verdict::Refused("no".into()))]));
+        let [Effect::Record { .. }, Effect::CallModel(_)] = &effects[..] else {
             panic!("round {round}: {effects:?}")
         };
-        assert_eq!(steps.len(), 2, "round {round}: the same call id is answered anew");
     }
     let effects = turn.step(answered(reply("", &[("a.b", "{}")])));
     let [Effect::Finish { content, .. }] = &effects[..] else { panic!("{effects:?}") };
@@ -146,7 +250,7 @@ fn transient_failures_retry_until_the_last_attempt_and_permanent_ones_never() {
     let transient =
         || Input::ModelFailed(ModelFailure::Transient { reason: "429".into(), retry_after: None });
     for (attempts, expected) in [(1, "retry"), (4, "retry"), (5, "fail"), (6, "fail")] {
-        let effects = Turn::new(context(attempts), LIMITS, Vec::new()).step(transient());
+        let effects = Turn::new(context(attempts), LIMITS, Vec::new(), Vec::new()).step(transient());
         assert_eq!(kinds(&effects), [expected], "attempt {attempts}");
     }
     let permanent = Input::ModelFailed(ModelFailure::Permanent { reason: "400".into() });
@@ -158,9 +262,10 @@ fn a_runaway_event_fails_with_budget_exceeded() {
     let mut turn = turn(Vec::new());
     let mut costly = reply("", &[("a.b", "{}")]);
     costly.usage.input = 5_000;
-    let effects = turn.step(answered(costly));
-    let [Effect::Record(_), Effect::Fail { reason, .. }] = &effects[..] else { panic!("{effects:?}") };
+    turn.step(answered(costly));
+    let effects = turn.step(verdicts(&[("a.b", 0, Verdict::Refused("no".into()))]));
+    let [Effect::Record { .. }, Effect::Fail { reason, .. }] = &effects[..] else { panic!("{effects:?}") };
     assert!(reason.starts_with("budget_exceeded"), "{reason}");
     let spent = TurnLimits { day_tokens_left: Some(0), ..LIMITS };
-    assert_eq!(kinds(&Turn::new(context(1), spent, Vec::new()).step(Input::Begin)), ["fail"]);
+    assert_eq!(kinds(&Turn::new(context(1), spent, Vec::new(), Vec::new()).step(Input::Begin)), ["fail"]);
 }

@@ -1,0 +1,170 @@
+//! Approvals: who may answer what, read from an event, and the words people are asked with.
+
+use cortex_types::{ApprovalStatus, Decision, Event, Millis, TopicRef};
+use sha2::{Digest, Sha256};
+
+/// Longest argument value a prompt shows in full.
+const SHOWN_CHARS_MAX: usize = 400;
+
+/// An event that answers a question to a person. It is never shown to the model, valid or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalAnswer {
+    pub token: String,
+    /// `None` when the words are no decision.
+    pub decision: Option<Decision>,
+}
+
+/// What answering came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerOutcome {
+    Decided(Decision),
+    /// Somebody was faster.
+    AlreadyResolved(ApprovalStatus),
+    Expired,
+    /// Not this user, topic or source.
+    NotYours,
+    UnknownToken,
+    /// A token without a decision.
+    NotADecision,
+}
+
+/// Reads the answer out of an event (D9), if it is one: metadata.decision, .action or .data, else the text
+/// `apr_…:approve|deny`, else a plain word together with metadata.approvalToken.
+pub fn read_answer(event: &Event) -> Option<ApprovalAnswer> {
+    let metadata: Metadata =
+        event.metadata_json.as_deref().and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+    let fields = [&metadata.decision, &metadata.action, &metadata.data];
+    for said in fields.into_iter().flatten().map(String::as_str).chain([event.text.trim()]) {
+        if let Some((token, word)) = token_and_word(said) {
+            return Some(ApprovalAnswer { token: token.to_owned(), decision: decision(word) });
+        }
+    }
+    let token = metadata.approval_token?;
+    let said = fields_or_text(&[&metadata.decision, &metadata.action, &metadata.data], &event.text);
+    Some(ApprovalAnswer { token, decision: decision(said) })
+}
+
+#[derive(Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    #[serde(deserialize_with = "text_or_none")]
+    decision: Option<String>,
+    #[serde(deserialize_with = "text_or_none")]
+    action: Option<String>,
+    #[serde(deserialize_with = "text_or_none")]
+    data: Option<String>,
+    #[serde(deserialize_with = "text_or_none")]
+    approval_token: Option<String>,
+}
+
+/// Metadata is free: a field of another type is somebody else's field.
+fn text_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Field {
+        Text(String),
+        Other(serde::de::IgnoredAny),
+    }
+    Ok(match <Field as serde::Deserialize>::deserialize(deserializer)? {
+        Field::Text(text) => Some(text),
+        Field::Other(_) => None,
+    })
+}
+
+fn fields_or_text<'a>(fields: &[&'a Option<String>], text: &'a str) -> &'a str {
+    fields.iter().find_map(|field| field.as_deref()).unwrap_or(text)
+}
+
+/// `apr_<token>:<word>` and nothing around it: a quoted token decides nothing.
+fn token_and_word(said: &str) -> Option<(&str, &str)> {
+    let (token, word) = said.trim().split_once(':')?;
+    let body = token.strip_prefix("apr_")?;
+    let is_token = !body.is_empty() && body.chars().all(|letter| letter.is_ascii_alphanumeric());
+    (is_token && matches!(word, "approve" | "deny")).then_some((token, word))
+}
+
+fn decision(word: &str) -> Option<Decision> {
+    match word.trim().to_ascii_lowercase().as_str() {
+        "approve" | "yes" | "y" => Some(Decision::Approved),
+        "deny" | "no" | "n" => Some(Decision::Denied),
+        _ => None,
+    }
+}
+
+/// Binds an approval to exactly one call: any other byte is another call.
+pub fn bind(tool: &str, canonical_arguments: &str, user: &str, topic: &TopicRef, version: &str) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for part in [tool, canonical_arguments, user, &topic.source, &topic.topic_key, version] {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part.as_bytes());
+    }
+    hasher.finalize().into()
+}
+
+/// Everything a person needs to decide: tool, every argument, who asked, until when.
+pub fn prompt_text(
+    tool: &str,
+    canonical_arguments: &str,
+    preview: Option<&str>,
+    user: &str,
+    expires_at: Millis,
+) -> String {
+    let mut text = format!("May I run {}?\n", escape(tool));
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(canonical_arguments) {
+        Ok(arguments) if arguments.is_empty() => text.push_str("  (no arguments)\n"),
+        Ok(arguments) => {
+            for (name, value) in &arguments {
+                text.push_str(&format!("  {}: {}\n", escape(name), shown(&value.to_string())));
+            }
+        }
+        Err(_) => text.push_str(&format!("  {}\n", shown(canonical_arguments))),
+    }
+    if let Some(preview) = preview {
+        for line in preview.lines() {
+            text.push_str(&format!("  {}\n", escape(line)));
+        }
+    }
+    text.push_str(&format!("Asked by {}, open until {}.", escape(user), expires_at.to_rfc3339()));
+    text
+}
+
+/// A long value is cut, and its length and hash say that it was.
+fn shown(value: &str) -> String {
+    let count = value.chars().count();
+    if count <= SHOWN_CHARS_MAX {
+        return escape(value);
+    }
+    let digest = Sha256::digest(value.as_bytes());
+    let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let start: String = value.chars().take(SHOWN_CHARS_MAX).collect();
+    format!("{}… ({count} characters, sha256 {hash}…)", escape(&start))
+}
+
+/// Control and direction characters could make a prompt read as another one (Trojan Source).
+fn escape(text: &str) -> String {
+    text.chars()
+        .flat_map(|letter| {
+            let hidden = letter.is_control()
+                || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+            if hidden { letter.escape_unicode().collect::<Vec<_>>() } else { vec![letter] }
+        })
+        .collect()
+}
+
+/// The line the user gets for an answer.
+pub fn outcome_line(tool: &str, outcome: AnswerOutcome) -> String {
+    match outcome {
+        AnswerOutcome::Decided(Decision::Approved) => format!("Approved: {tool} runs now."),
+        AnswerOutcome::Decided(Decision::Denied) => format!("Denied: {tool} will not run."),
+        AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired => {
+            format!("Too late: the approval of {tool} has expired, and it was not run.")
+        }
+        AnswerOutcome::AlreadyResolved(status) => format!("{tool} was already {status}."),
+        AnswerOutcome::NotYours => "This approval is not yours to answer.".to_owned(),
+        AnswerOutcome::UnknownToken => "There is no such approval.".to_owned(),
+        AnswerOutcome::NotADecision => "Answer approve or deny.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! What counts as an answer, what a binding covers, and what a prompt shows.
+
+use super::*;
+use cortex_types::{InboxStatus, Priority};
+
+fn event(text: &str, metadata: Option<&str>) -> Event {
+    Event {
+        seq: 1,
+        id: "evt_01J00000000000000000000000".parse().unwrap(),
+        topic: TopicRef { source: "cli".into(), topic_key: "home".into() },
+        external_message_id: "1".into(),
+        idempotency_key: "1".into(),
+        user_id: "ada".into(),
+        text: text.into(),
+        occurred_at: Millis(0),
+        metadata_json: metadata.map(str::to_owned),
+        priority: Priority::Urgent,
+        status: InboxStatus::Processing,
+        attempts: 1,
+        error: None,
+        created_at: Millis(0),
+        updated_at: Millis(0),
+    }
+}
+
+#[test]
+fn only_the_forms_of_d9_are_answers() {
+    let check = |text: &str, metadata: Option<&str>, expected: Option<(&str, Option<Decision>)>| {
+        let found = read_answer(&event(text, metadata));
+        let found = found.as_ref().map(|answer| (answer.token.as_str(), answer.decision));
+        assert_eq!(found, expected, "{text:?} {metadata:?}");
+    };
+    let approved = Some(Decision::Approved);
+    let denied = Some(Decision::Denied);
+    check("apr_ABC1:approve", None, Some(("apr_ABC1", approved)));
+    check("  apr_ABC1:deny\n", None, Some(("apr_ABC1", denied)));
+    check("x", Some(r#"{"data":"apr_A:deny"}"#), Some(("apr_A", denied)));
+    check("x", Some(r#"{"action":"apr_A:approve"}"#), Some(("apr_A", approved)));
+    check("YES", Some(r#"{"approvalToken":"apr_A"}"#), Some(("apr_A", approved)));
+    check("n", Some(r#"{"approvalToken":"apr_A"}"#), Some(("apr_A", denied)));
+    check("clicked", Some(r#"{"approvalToken":"apr_A","decision":"approve"}"#), Some(("apr_A", approved)));
+    check("maybe", Some(r#"{"approvalToken":"apr_A"}"#), Some(("apr_A", None)));
+    check("yes", None, None);
+    check("please apr_A:approve this", None, None);
+    check("apr_A", None, None);
+    check("apr_A:maybe", None, None);
+    check("hello", Some(r#"{"data":{"x":1},"chatId":"-100"}"#), None);
+}
+
+#[test]
+fn a_binding_covers_every_byte_of_the_call_and_its_asker() {
+    let topic = TopicRef { source: "cli".into(), topic_key: "home".into() };
+    let other = TopicRef { source: "cli".into(), topic_key: "work".into() };
+    let bound = bind("a.b", "{}", "ada", &topic, "1");
+    assert_eq!(bound, bind("a.b", "{}", "ada", &topic, "1"));
+    for changed in [
+        bind("a.c", "{}", "ada", &topic, "1"),
+        bind("a.b", "{\"x\":1}", "ada", &topic, "1"),
+        bind("a.b", "{}", "bob", &topic, "1"),
+        bind("a.b", "{}", "ada", &other, "1"),
+        bind("a.b", "{}", "ada", &topic, "2"),
+        bind("a.b{", "}", "ada", &topic, "1"),
+    ] {
+        assert_ne!(bound, changed);
+    }
+}
+
+#[test]
+fn a_prompt_shows_every_argument_and_hides_no_character() {
+    let long = "x".repeat(5_000);
+    let arguments = format!(r#"{{"body":"{long}","to":"a\u202eb\u0007"}}"#);
+    let text = prompt_text("mail.send", &arguments, Some("next: Monday"), "ada", Millis(0));
+    assert!(text.contains("May I run mail.send?"), "{text}");
+    assert!(text.contains("(5002 characters, sha256 "), "{text}");
+    assert!(text.contains(r"a\u{202e}b"), "{text}");
+    assert!(
+        text.contains("next: Monday") && text.contains("Asked by ada, open until 1970-01-01T00:00:00.000Z."),
+        "{text}"
+    );
+    assert!(!text.contains('\u{202e}') && !text.contains('\u{7}'), "{text}");
+}

@@ -1,0 +1,334 @@
+//! Approvals: a turn waits for a person, who answers once; what was approved is exactly what runs.
+
+use crate::trace::{self, NoteKind};
+use crate::{Store, StoreError, audit, outbox, step, topic};
+use cortex_types::{
+    Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply, Step,
+    StepBody, TopicRef,
+};
+use fail::fail_point;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::time::Duration;
+
+mod grant;
+
+pub use grant::Grant;
+
+/// Transitions of approvals.
+pub struct Approvals<'a>(pub(crate) &'a Store);
+
+/// A question and the message that asks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedApproval {
+    pub approval: NewApproval,
+    pub prompt: NewReply,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answerer {
+    /// Somebody in a channel; must be who was asked, where he was asked, unless he is an approver.
+    Person { topic: TopicRef, user_id: String, is_approver: bool },
+    /// The owner at the command line or the API.
+    Owner,
+}
+
+/// Which question is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalKey {
+    TokenSha256([u8; 32]),
+    Id(ApprovalId),
+}
+
+/// What an answer did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolved {
+    /// This answer won.
+    Decided(Approval),
+    /// Somebody was faster, or it had expired before.
+    Already(Approval),
+    /// It expired with this look.
+    Expired(Approval),
+    NotYours,
+    Unknown,
+}
+
+impl Approvals<'_> {
+    /// Suspends a turn: questions, prompts, the event `waiting` and its topic free, in one transaction (D9).
+    pub async fn suspend(
+        &self,
+        event: &Event,
+        steps: Vec<Step>,
+        asked: Vec<AskedApproval>,
+        calls: Vec<ModelCall>,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let event = event.clone();
+        self.0.write(move |connection| suspend(connection, &event, &steps, &asked, &calls, now)).await
+    }
+
+    /// Answers a question; the first answer wins. `line` makes what the user is told.
+    pub async fn resolve(
+        &self,
+        key: ApprovalKey,
+        decision: Decision,
+        by: Answerer,
+        now: Millis,
+        line: impl Fn(&Resolved) -> Option<NewReply> + Send + 'static,
+    ) -> Result<Resolved, StoreError> {
+        self.0.write(move |connection| resolve(connection, &key, decision, &by, now, &line)).await
+    }
+
+    /// Expires what nobody answered; returns how many. `line` tells each user.
+    pub async fn expire_due(
+        &self,
+        now: Millis,
+        line: impl Fn(&Resolved) -> Option<NewReply> + Send + 'static,
+    ) -> Result<usize, StoreError> {
+        self.0
+            .write(move |connection| {
+                let due = due(connection, now)?;
+                for approval in &due {
+                    let expired = close(connection, approval, Decision::Expired, None, now)?;
+                    tell(connection, &Resolved::Expired(expired), &line, now)?;
+                }
+                Ok(due.len())
+            })
+            .await
+    }
+
+    pub async fn find(&self, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
+        self.0.read(move |connection| by_key(connection, &ApprovalKey::Id(id))).await
+    }
+
+    /// The approval of one call of an event, for the check right before it runs.
+    pub async fn of_call(&self, event: &Event, call_id: String) -> Result<Option<Approval>, StoreError> {
+        let seq = event.seq;
+        self.0
+            .read(move |connection| {
+                let sql = format!("{SELECT} WHERE a.event_seq = ?1 AND a.call_id = ?2 ORDER BY a.created_at DESC, a.rowid DESC LIMIT 1");
+                let found = connection.prepare_cached(&sql)?.query_row(params![seq, call_id], |row| Ok(read(row)));
+                found.optional()?.transpose()
+            })
+            .await
+    }
+
+    /// Newest first; only open ones, or all.
+    pub async fn list(&self, only_open: bool, limit: u32) -> Result<Vec<Approval>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let filter = if only_open { "WHERE a.status = 'pending'" } else { "" };
+                let sql = format!("{SELECT} {filter} ORDER BY a.created_at DESC, a.rowid DESC LIMIT ?1");
+                let mut statement = connection.prepare_cached(&sql)?;
+                let rows = statement.query_map([limit], |row| Ok(read(row)))?;
+                rows.map(|row| row?).collect()
+            })
+            .await
+    }
+}
+
+const SELECT: &str = "SELECT a.id, i.id, a.call_id, a.source, a.topic_key, a.user_id, a.tool_name, \
+    a.tool_arguments_json, a.binding, a.status, a.resolved_by, a.resolved_at, a.expires_at, a.created_at \
+    FROM pending_approvals a JOIN inbox_messages i ON i.seq = a.event_seq";
+
+fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
+    let id: String = row.get(0)?;
+    let damaged = |what: &str| StoreError::Damaged(format!("approval {id}: {what}"));
+    let event: String = row.get(1)?;
+    let status: String = row.get(9)?;
+    Ok(Approval {
+        id: id.parse().map_err(|_| damaged("its id is no id"))?,
+        event: event.parse().map_err(|_| damaged("its event is no id"))?,
+        call_id: row.get(2)?,
+        topic: TopicRef { source: row.get(3)?, topic_key: row.get(4)? },
+        user_id: row.get(5)?,
+        tool_name: row.get(6)?,
+        tool_arguments_json: row.get(7)?,
+        binding: row.get(8)?,
+        status: status.parse().map_err(|_| damaged("its status is unknown"))?,
+        resolved_by: row.get(10)?,
+        resolved_at: row.get::<_, Option<i64>>(11)?.map(Millis),
+        expires_at: Millis(row.get(12)?),
+        created_at: Millis(row.get(13)?),
+    })
+}
+
+fn suspend(
+    connection: &Connection,
+    event: &Event,
+    steps: &[Step],
+    asked: &[AskedApproval],
+    calls: &[ModelCall],
+    now: Millis,
+) -> Result<(), StoreError> {
+    let topic = crate::turn::claimed_topic(connection, event)?;
+    crate::usage::record(connection, event.seq, calls)?;
+    for step in steps {
+        step::record(connection, event.seq, step)?;
+    }
+    for AskedApproval { approval, prompt } in asked {
+        connection
+            .prepare_cached(
+                "INSERT INTO pending_approvals(id, approval_token, topic_key, user_id, tool_name,
+                   tool_arguments_json, expires_at, created_at, source, event_seq, call_id, binding, prompt_id)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+            )?
+            .execute(params![
+                approval.id.as_str(),
+                hex(&approval.token_sha256),
+                event.topic.topic_key,
+                event.user_id,
+                approval.tool_name,
+                approval.tool_arguments_json,
+                approval.expires_at.0,
+                now.0,
+                event.topic.source,
+                event.seq,
+                approval.call_id,
+                approval.binding,
+                prompt.id.as_str(),
+            ])?;
+        outbox::queue(connection, prompt, Some(event.seq), now)?;
+    }
+    // A turn that waits gives its attempt back: waiting is no failure.
+    connection
+        .prepare_cached(
+            "UPDATE inbox_messages SET status = 'waiting', attempts = max(attempts - 1, 0), updated_at = ?2
+             WHERE seq = ?1",
+        )?
+        .execute([event.seq, now.0])?;
+    topic::release(connection, topic)?;
+    fail_point!("approval.suspend.before_commit");
+    Ok(())
+}
+
+fn resolve(
+    connection: &Connection,
+    key: &ApprovalKey,
+    decision: Decision,
+    by: &Answerer,
+    now: Millis,
+    line: &dyn Fn(&Resolved) -> Option<NewReply>,
+) -> Result<Resolved, StoreError> {
+    let Some(approval) = by_key(connection, key)? else { return Ok(Resolved::Unknown) };
+    let name = match by {
+        Answerer::Person { topic, user_id, is_approver } => {
+            if !is_approver && (*topic != approval.topic || *user_id != approval.user_id) {
+                let detail = format!("{} {} {user_id} tried to answer", topic.source, topic.topic_key);
+                audit::record(connection, now, "approval_refused", approval.id.as_str(), &detail)?;
+                return Ok(Resolved::NotYours);
+            }
+            user_id.as_str()
+        }
+        Answerer::Owner => "owner",
+    };
+    let resolved = if approval.status != ApprovalStatus::Pending {
+        audit::record(connection, now, "approval_replayed", approval.id.as_str(), name)?;
+        Resolved::Already(approval)
+    } else if approval.expires_at <= now {
+        Resolved::Expired(close(connection, &approval, Decision::Expired, None, now)?)
+    } else {
+        Resolved::Decided(close(connection, &approval, decision, Some(name), now)?)
+    };
+    tell(connection, &resolved, line, now)?;
+    fail_point!("approval.resolve.before_commit");
+    Ok(resolved)
+}
+
+/// One conditional update decides; then the journal learns it, and the last answer wakes the turn.
+fn close(
+    connection: &Connection,
+    approval: &Approval,
+    decision: Decision,
+    by: Option<&str>,
+    now: Millis,
+) -> Result<Approval, StoreError> {
+    let status = ApprovalStatus::from(decision);
+    let changed = connection
+        .prepare_cached(
+            "UPDATE pending_approvals SET status = ?2, resolved_at = ?3, resolved_by = ?4
+             WHERE id = ?1 AND status = 'pending'",
+        )?
+        .execute(params![approval.id.as_str(), status.as_str(), now.0, by])?;
+    if changed != 1 {
+        return Err(StoreError::Fault(format!("{} was resolved twice", approval.id)));
+    }
+    blank_token(connection, &approval.id)?;
+    let seq: i64 = connection
+        .prepare_cached("SELECT event_seq FROM pending_approvals WHERE id = ?1")?
+        .query_row([approval.id.as_str()], |row| row.get(0))?;
+    let body = StepBody::ApprovalDecided {
+        call_id: approval.call_id.clone(),
+        approval: approval.id.clone(),
+        decision,
+    };
+    let number = u32::try_from(step::count(connection, seq)?).unwrap_or(u32::MAX);
+    step::record(connection, seq, &Step { number, at: now, body })?;
+    audit::record(connection, now, "approval_resolved", approval.id.as_str(), status.as_str())?;
+    wake_when_all_answered(connection, seq, now)?;
+    let resolved = by_key(connection, &ApprovalKey::Id(approval.id.clone()))?;
+    resolved.ok_or_else(|| StoreError::Fault(format!("{} is gone", approval.id)))
+}
+
+fn wake_when_all_answered(connection: &Connection, seq: i64, now: Millis) -> Result<(), StoreError> {
+    let open: i64 = connection
+        .prepare_cached("SELECT count(*) FROM pending_approvals WHERE event_seq = ?1 AND status = 'pending'")?
+        .query_row([seq], |row| row.get(0))?;
+    if open > 0 {
+        return Ok(());
+    }
+    let woken = connection
+        .prepare_cached(
+            "UPDATE inbox_messages SET status = 'pending', due_at = 0, updated_at = ?2
+             WHERE seq = ?1 AND status = 'waiting'",
+        )?
+        .execute([seq, now.0])?;
+    if woken == 1 {
+        trace::note(connection, seq, now, NoteKind::Requeued, "every question is answered")?;
+        let topic: i64 = connection
+            .prepare_cached("SELECT topic_id FROM inbox_messages WHERE seq = ?1")?
+            .query_row([seq], |row| row.get(0))?;
+        topic::refresh(connection, topic)?;
+    }
+    Ok(())
+}
+
+/// A token that was used or is void must not stay readable in the prompt (SECURITY 19).
+fn blank_token(connection: &Connection, id: &ApprovalId) -> Result<(), StoreError> {
+    let prompt: String = connection
+        .prepare_cached("SELECT prompt_id FROM pending_approvals WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))?;
+    outbox::blank_payload(connection, &prompt)
+}
+
+fn tell(
+    connection: &Connection,
+    resolved: &Resolved,
+    line: &dyn Fn(&Resolved) -> Option<NewReply>,
+    now: Millis,
+) -> Result<(), StoreError> {
+    match line(resolved) {
+        Some(reply) => outbox::queue(connection, &reply, None, now),
+        None => Ok(()),
+    }
+}
+
+fn due(connection: &Connection, now: Millis) -> Result<Vec<Approval>, StoreError> {
+    let sql = format!("{SELECT} WHERE a.status = 'pending' AND a.expires_at <= ?1 ORDER BY a.expires_at LIMIT 100");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([now.0], |row| Ok(read(row)))?;
+    rows.map(|row| row?).collect()
+}
+
+fn by_key(connection: &Connection, key: &ApprovalKey) -> Result<Option<Approval>, StoreError> {
+    let (column, value) = match key {
+        ApprovalKey::TokenSha256(digest) => ("approval_token", hex(digest)),
+        ApprovalKey::Id(id) => ("id", id.to_string()),
+    };
+    let sql = format!("{SELECT} WHERE a.{column} = ?1");
+    connection.prepare_cached(&sql)?.query_row([value], |row| Ok(read(row))).optional()?.transpose()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,103 @@
+//! Grants: a person allows one exact call again for a while.
+
+use super::{ApprovalId, ApprovalKey, Approvals, Duration, GrantId, Millis, StoreError, TopicRef, audit, by_key};
+use rusqlite::{OptionalExtension, params};
+
+/// A time-boxed permission for one exact call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    pub id: GrantId,
+    pub tool_name: String,
+    pub tool_arguments_json: String,
+    pub topic: TopicRef,
+    pub user_id: String,
+    pub created_at: Millis,
+    pub expires_at: Millis,
+    pub revoked_at: Option<Millis>,
+}
+
+impl Approvals<'_> {
+    /// Allows the call of an approval again until `now + lasting`; `None` when there is no such approval.
+    pub async fn grant(
+        &self,
+        id: GrantId,
+        of: ApprovalId,
+        lasting: Duration,
+        now: Millis,
+    ) -> Result<Option<GrantId>, StoreError> {
+        self.0
+            .write(move |connection| {
+                let Some(approval) = by_key(connection, &ApprovalKey::Id(of))? else { return Ok(None) };
+                connection
+                    .prepare_cached(
+                        "INSERT INTO approval_grants(id, binding, tool_name, tool_arguments_json, source, topic_key,
+                           user_id, created_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                    )?
+                    .execute(params![
+                        id.as_str(),
+                        approval.binding,
+                        approval.tool_name,
+                        approval.tool_arguments_json,
+                        approval.topic.source,
+                        approval.topic.topic_key,
+                        approval.user_id,
+                        now.0,
+                        now.after(lasting).0,
+                    ])?;
+                audit::record(connection, now, "grant_made", id.as_str(), approval.id.as_str())?;
+                Ok(Some(id))
+            })
+            .await
+    }
+
+    /// Whether a live grant covers exactly this call.
+    pub async fn is_granted(&self, binding: [u8; 32], now: Millis) -> Result<bool, StoreError> {
+        self.0
+            .read(move |connection| {
+                let found = connection
+                    .prepare_cached(
+                        "SELECT 1 FROM approval_grants WHERE binding = ?1 AND revoked_at IS NULL AND expires_at > ?2",
+                    )?
+                    .query_row(params![binding, now.0], |_| Ok(()))
+                    .optional()?;
+                Ok(found.is_some())
+            })
+            .await
+    }
+
+    /// Ends a grant; false when there is no live one of this id.
+    pub async fn revoke(&self, id: GrantId, now: Millis) -> Result<bool, StoreError> {
+        self.0
+            .write(move |connection| {
+                let revoked = connection
+                    .prepare_cached("UPDATE approval_grants SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL")?
+                    .execute(params![id.as_str(), now.0])?;
+                audit::record(connection, now, "grant_revoked", id.as_str(), "")?;
+                Ok(revoked == 1)
+            })
+            .await
+    }
+
+    /// Newest first.
+    pub async fn grants(&self, limit: u32) -> Result<Vec<Grant>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT id, tool_name, tool_arguments_json, source, topic_key, user_id, created_at, expires_at,
+                       revoked_at FROM approval_grants ORDER BY created_at DESC LIMIT ?1",
+                )?;
+                let rows = statement.query_map([limit], |row| {
+                    let id: String = row.get(0)?;
+                    Ok((id, TopicRef { source: row.get(3)?, topic_key: row.get(4)? }, row.get(1)?, row.get(2)?, row.get(5)?,
+                        Millis(row.get(6)?), Millis(row.get(7)?), row.get::<_, Option<i64>>(8)?.map(Millis)))
+                })?;
+                rows.map(|row| {
+                    let (id, topic, tool_name, tool_arguments_json, user_id, created_at, expires_at, revoked_at) = row?;
+                    let id = id.parse().map_err(|error| StoreError::Damaged(format!("grant: {error}")))?;
+                    Ok(Grant { id, tool_name, tool_arguments_json, topic, user_id, created_at, expires_at, revoked_at })
+                })
+                .collect()
+            })
+            .await
+    }
+}

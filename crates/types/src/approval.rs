@@ -1,0 +1,66 @@
+//! Approvals: what a person is asked about a tool call, and how it can end.
+
+use crate::{ApprovalId, EventId, Millis, TopicRef, UnknownStatus};
+use serde::{Deserialize, Serialize};
+
+/// How a question to a person ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Approved,
+    Denied,
+    Expired,
+}
+
+/// A question about one call, before it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewApproval {
+    pub id: ApprovalId,
+    /// SHA-256 of the token; the token itself is only in the prompt.
+    pub token_sha256: [u8; 32],
+    pub call_id: String,
+    pub tool_name: String,
+    /// Canonical: the bytes that were shown and will run.
+    pub tool_arguments_json: String,
+    /// Binds tool, arguments, user, topic and tool version together.
+    pub binding: [u8; 32],
+    pub expires_at: Millis,
+}
+
+/// A question as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    pub id: ApprovalId,
+    pub event: EventId,
+    pub call_id: String,
+    pub topic: TopicRef,
+    pub user_id: String,
+    pub tool_name: String,
+    pub tool_arguments_json: String,
+    pub binding: [u8; 32],
+    pub status: ApprovalStatus,
+    pub resolved_by: Option<String>,
+    pub resolved_at: Option<Millis>,
+    pub expires_at: Millis,
+    pub created_at: Millis,
+}
+
+crate::status::status_type!(
+    /// The life of an approval.
+    ApprovalStatus, "pending, approved, denied, expired", {
+        Pending = "pending",
+        Approved = "approved",
+        Denied = "denied",
+        Expired = "expired",
+    }
+);
+
+impl From<Decision> for ApprovalStatus {
+    fn from(decision: Decision) -> Self {
+        match decision {
+            Decision::Approved => Self::Approved,
+            Decision::Denied => Self::Denied,
+            Decision::Expired => Self::Expired,
+        }
+    }
+}
