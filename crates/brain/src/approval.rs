@@ -1,6 +1,6 @@
 //! Approvals: who may answer what, read from an event, and the words people are asked with.
 
-use cortex_types::{ApprovalStatus, Decision, Event, Millis, TopicRef};
+use cortex_types::{ApprovalStatus, Decision, Millis, TopicRef};
 use sha2::{Digest, Sha256};
 
 /// Longest argument value a prompt shows in full.
@@ -28,20 +28,20 @@ pub enum AnswerOutcome {
     NotADecision,
 }
 
-/// Reads the answer out of an event (D9), if it is one: metadata.decision, .action or .data, else the text
-/// `apr_…:approve|deny`, else a plain word together with metadata.approvalToken.
-pub fn read_answer(event: &Event) -> Option<ApprovalAnswer> {
+/// Reads the answer out of an event's text and metadata (D9), if it is one: metadata.decision, .action or .data, else
+/// the text `apr_…:approve|deny`, else a plain word together with metadata.approvalToken.
+pub fn read_answer(text: &str, metadata_json: Option<&str>) -> Option<ApprovalAnswer> {
     let metadata: Metadata =
-        event.metadata_json.as_deref().and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
-    let fields = [&metadata.decision, &metadata.action, &metadata.data];
-    for said in fields.into_iter().flatten().map(String::as_str).chain([event.text.trim()]) {
+        metadata_json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+    let fields = [metadata.decision.as_deref(), metadata.action.as_deref(), metadata.data.as_deref()];
+    for said in fields.into_iter().flatten().chain([text]) {
         if let Some((token, word)) = token_and_word(said) {
             return Some(ApprovalAnswer { token: token.to_owned(), decision: decision(word) });
         }
     }
-    let token = metadata.approval_token?;
-    let said = fields_or_text(&[&metadata.decision, &metadata.action, &metadata.data], &event.text);
-    Some(ApprovalAnswer { token, decision: decision(said) })
+    let said = fields.into_iter().flatten().next().unwrap_or(text);
+    let decision = decision(said);
+    metadata.approval_token.map(|token| ApprovalAnswer { token, decision })
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -69,10 +69,6 @@ fn text_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Opt
         Field::Text(text) => Some(text),
         Field::Other(_) => None,
     })
-}
-
-fn fields_or_text<'a>(fields: &[&'a Option<String>], text: &'a str) -> &'a str {
-    fields.iter().find_map(|field| field.as_deref()).unwrap_or(text)
 }
 
 /// `apr_<token>:<word>` and nothing around it: a quoted token decides nothing.

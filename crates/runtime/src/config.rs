@@ -18,6 +18,15 @@ pub struct RuntimeConfig {
     pub outbox_poll_default_batch: u32,
     pub outbox_lease: Duration,
     pub outbox_max_attempts: u32,
+    pub tool_timeout: Duration,
+    pub approval_ttl: Duration,
+    /// Users who may answer any question.
+    pub approvers: Vec<String>,
+    /// Whether a tool that does not say if it changes something asks first (D10).
+    pub undeclared_tools_ask: bool,
+    pub scheduler_tick: Duration,
+    /// The zone of jobs that name none; an IANA name.
+    pub scheduler_timezone: String,
     /// Where SOUL.md and its kin are.
     pub workspace: PathBuf,
     /// How long running turns may take to finish once the server stops.
@@ -38,6 +47,12 @@ impl RuntimeConfig {
             outbox_poll_default_batch: 20,
             outbox_lease: Duration::from_secs(60),
             outbox_max_attempts: 10,
+            tool_timeout: Duration::from_secs(20),
+            approval_ttl: Duration::from_secs(15 * 60),
+            approvers: Vec::new(),
+            undeclared_tools_ask: false,
+            scheduler_tick: Duration::from_secs(30),
+            scheduler_timezone: "UTC".to_owned(),
             workspace,
             drain: Duration::from_secs(30),
         }

@@ -2,6 +2,7 @@
 
 use crate::mint;
 use crate::runtime::Parts;
+use cortex_brain::read_answer;
 use cortex_store::{RetryRefused, StoreError};
 use cortex_types::{AcceptedEvent, EventId, Millis, NewEvent, Priority};
 use metrics::counter;
@@ -29,6 +30,8 @@ impl Intake {
     /// Returns after the event is on disk.
     pub async fn accept(&self, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
+        // An answer to a question goes before the conversation that waits for it (D7).
+        let answers = read_answer(&draft.text, draft.metadata_json.as_deref()).is_some();
         let event = NewEvent {
             id: mint::event_id(now),
             source: draft.source,
@@ -39,7 +42,7 @@ impl Intake {
             text: draft.text,
             occurred_at: draft.occurred_at,
             metadata_json: draft.metadata_json,
-            priority: draft.priority,
+            priority: if answers { Priority::Urgent } else { draft.priority },
         };
         let accepted = self.0.store.inbox().accept(event, now).await?;
         match &accepted {

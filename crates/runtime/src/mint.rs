@@ -11,6 +11,6 @@ pub(crate) fn outbox_id(now: Millis) -> OutboxId {
     OutboxId::from_ulid(ulid_at(now))
 }
 
-fn ulid_at(now: Millis) -> Ulid {
+pub(crate) fn ulid_at(now: Millis) -> Ulid {
     Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), rand::random())
 }

@@ -1,19 +1,25 @@
 //! The runtime as a whole: what its parts share, and what happens once at the start.
 
+use crate::approval::{self, ApprovalDesk};
 use crate::config::RuntimeConfig;
 use crate::floor::FloorReader;
 use crate::intake::Intake;
 use crate::mint;
 use crate::outbox::OutboxDesk;
 use crate::pump::Pump;
+use crate::schedule::ScheduleDesk;
+use crate::scheduler;
+use crate::tool::schedule::ScheduleTools;
 use cortex_brain::{FailureNotice, notice_text};
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_store::{Recovered, Store, StoreError};
+use cortex_tools::{Registry, RegistryBuilder, RegistryError, ToolDefinition, ToolRunner};
 use cortex_types::{Clock, NewReply};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// No lease and no planned retry lies further ahead than this; see `Outbox::clamp_future`.
 const FUTURE_MAX: Duration = Duration::from_secs(3_600);
@@ -25,6 +31,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: RuntimeConfig,
     pub(crate) floor: FloorReader,
+    pub(crate) tools: Registry,
     /// Rings when an event may have become claimable.
     pub(crate) arrived: Notify,
 }
@@ -42,9 +49,19 @@ pub struct BootReport {
 }
 
 impl Runtime {
-    pub fn new(config: RuntimeConfig, store: Store, bus: Bus, clock: Arc<dyn Clock>) -> Self {
+    /// `tools` are offered beside the built-ins that need the flow itself.
+    pub fn new(
+        config: RuntimeConfig,
+        store: Store,
+        bus: Bus,
+        clock: Arc<dyn Clock>,
+        tools: RegistryBuilder,
+    ) -> Result<Self, RegistryError> {
         let floor = FloorReader::new(config.workspace.clone());
-        Self(Arc::new(Parts { store, bus, clock, config, floor, arrived: Notify::new() }))
+        let schedules: Arc<dyn ToolRunner> =
+            Arc::new(ScheduleTools { store: store.clone(), timezone: config.scheduler_timezone.clone() });
+        let tools = tools.add_all(ScheduleTools::definitions(), &schedules)?.build();
+        Ok(Self(Arc::new(Parts { store, bus, clock, config, floor, tools, arrived: Notify::new() })))
     }
 
     /// Puts back what the process before left in flight. Only for the holder of the home's lock, before the pump.
@@ -65,6 +82,26 @@ impl Runtime {
 
     pub fn intake(&self) -> Intake {
         Intake(Arc::clone(&self.0))
+    }
+
+    pub fn approvals(&self) -> ApprovalDesk {
+        ApprovalDesk(Arc::clone(&self.0))
+    }
+
+    pub fn schedules(&self) -> ScheduleDesk {
+        ScheduleDesk(Arc::clone(&self.0))
+    }
+
+    /// The tools that can be called now.
+    pub fn tools(&self) -> Vec<ToolDefinition> {
+        self.0.tools.definitions()
+    }
+
+    /// Expires open questions and fires schedules until `stop`; run it once, beside the pump.
+    pub async fn keep_time(&self, stop: CancellationToken) {
+        let sweep = approval::sweep(Arc::clone(&self.0), stop.clone());
+        let schedule = scheduler::run(Arc::clone(&self.0), stop);
+        futures::join!(sweep, schedule);
     }
 
     pub fn outbox(&self) -> OutboxDesk {

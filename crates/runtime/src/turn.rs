@@ -1,16 +1,20 @@
 //! Runs one turn: performs what the brain decides and journals what it learns.
 
+use crate::approval::answer_event;
+use crate::effect::ask_approval::questions;
 use crate::effect::call_model::{Asked, call_model};
-use crate::effect::end_turn::{end_turn, patiently};
+use crate::effect::check_calls::check_calls;
+use crate::effect::end_turn::{end_turn, patiently, suspended};
+use crate::effect::run_tool::run_tools;
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{
     Effect, FailureNotice, HistoryLine, Input, Output, Speaker, Turn, TurnContext, TurnLimits, backoff,
-    notice_text,
+    notice_text, read_answer,
 };
 use cortex_models::Models;
 use cortex_store::{Claimed, FinishedTurn, HistoryRow, StoreError, TurnEnd};
-use cortex_types::{Event, Millis, ModelCall, NewReply, Step, StepBody};
+use cortex_types::{Event, Millis, ModelCall, NewReply, Step, StepBody, ToolCall, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -23,14 +27,31 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
     let Claimed { event, steps } = claimed;
     let mut journal = Journal { next_number: steps.len(), unpaid: Vec::new() };
     let bodies = steps.into_iter().map(|step| step.body).collect();
-    let end = match prepare(parts, &event, bodies).await {
-        Ok(turn) => drive(parts, models, &event, turn, &mut journal, cancel).await,
+    let ended = match read_answer(&event.text, event.metadata_json.as_deref()) {
+        Some(answer) => answer_event(parts, &event, &answer).await.map(Ended::By),
+        None => match prepare(parts, &event, bodies).await {
+            Ok(turn) => Ok(drive(parts, models, &event, turn, &mut journal, cancel).await),
+            Err(error) => Err(error),
+        },
+    };
+    let end = match ended {
+        Ok(Ended::By(end)) => end,
+        Ok(Ended::Suspended) => return,
         Err(StoreError::Damaged(reason)) => {
             failed(parts, &event, &reason, FailureNotice::Broken { reason: reason.clone() })
         }
         Err(error) => retry(parts, &event, error.to_string(), None),
     };
     end_turn(parts, &event, end, journal.unpaid, cancel).await;
+    // An answer may have made another event of this or any topic claimable.
+    parts.arrived.notify_one();
+}
+
+/// How driving a turn came to an end.
+enum Ended {
+    By(TurnEnd),
+    /// It waits for a person; that is on disk already.
+    Suspended,
 }
 
 /// What the journal of this turn still needs.
@@ -64,7 +85,7 @@ async fn prepare(parts: &Parts, event: &Event, steps: Vec<StepBody>) -> Result<T
         tokens_max: config.max_tokens_per_event,
         day_tokens_left: day_tokens_left(parts).await?,
     };
-    Ok(Turn::new(context, limits, steps))
+    Ok(Turn::new(context, limits, offered(parts), steps))
 }
 
 fn line(row: HistoryRow) -> HistoryLine {
@@ -79,6 +100,16 @@ async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreError> {
     Ok(Some(most.saturating_sub(spent)))
 }
 
+/// The tools as the model sees them.
+fn offered(parts: &Parts) -> Vec<ToolSpec> {
+    let tools = parts.tools.definitions().into_iter().map(|tool| ToolSpec {
+        name: tool.name.as_str().to_owned(),
+        description: tool.description,
+        input_schema_json: tool.input_schema_json,
+    });
+    tools.collect()
+}
+
 async fn drive(
     parts: &Parts,
     models: &Models,
@@ -86,36 +117,16 @@ async fn drive(
     mut turn: Turn,
     journal: &mut Journal,
     cancel: &CancellationToken,
-) -> TurnEnd {
+) -> Ended {
     let mut input = Input::Begin;
     loop {
         let mut learned = None;
         for effect in turn.step(input) {
-            match effect {
-                Effect::Record(bodies) => {
-                    if let Err(error) = record(parts, event, bodies, journal, cancel).await {
-                        return retry(parts, event, error.to_string(), None);
-                    }
-                }
-                Effect::CallModel(request) => {
-                    let (asked, calls) = call_model(parts, models, &event.id, &request, cancel).await;
-                    journal.unpaid.extend(calls);
-                    fail_point!("turn.after_model");
-                    match asked {
-                        Asked::Learned(input) => learned = Some(input),
-                        Asked::Cancelled => return TurnEnd::Parked,
-                    }
-                }
-                Effect::Finish { last_step, output, content } => {
-                    let now = parts.clock.now();
-                    let last_step = last_step.map(|body| journal.number(body, now));
-                    let replies = replies(event, output, now);
-                    return TurnEnd::Answered(FinishedTurn { last_step, content, replies });
-                }
-                Effect::RetryLater { reason, retry_after } => {
-                    return retry(parts, event, reason, retry_after);
-                }
-                Effect::Fail { reason, notice } => return failed(parts, event, &reason, notice),
+            match perform(parts, models, event, effect, journal, cancel).await {
+                Ok(Performed::Nothing) => {}
+                Ok(Performed::Learned(next)) => learned = Some(next),
+                Ok(Performed::Ended(ended)) => return ended,
+                Err(error) => return Ended::By(retry(parts, event, error.to_string(), None)),
             }
         }
         match learned {
@@ -123,9 +134,58 @@ async fn drive(
             // The brain always asks, finishes or fails; anything else is a fault of its own.
             None => {
                 let reason = "the turn stopped without an outcome".to_owned();
-                return failed(parts, event, &reason, FailureNotice::Broken { reason: reason.clone() });
+                let notice = FailureNotice::Broken { reason: reason.clone() };
+                return Ended::By(failed(parts, event, &reason, notice));
             }
         }
+    }
+}
+
+enum Performed {
+    Nothing,
+    Learned(Input),
+    Ended(Ended),
+}
+
+async fn perform(
+    parts: &Parts,
+    models: &Models,
+    event: &Event,
+    effect: Effect,
+    journal: &mut Journal,
+    cancel: &CancellationToken,
+) -> Result<Performed, StoreError> {
+    let ended = |end| Ok(Performed::Ended(Ended::By(end)));
+    match effect {
+        Effect::Record { steps, notices } => {
+            record(parts, event, steps, notices, journal, cancel).await?;
+            Ok(Performed::Nothing)
+        }
+        Effect::CallModel(request) => {
+            let (asked, calls) = call_model(parts, models, &event.id, &request, cancel).await;
+            journal.unpaid.extend(calls);
+            fail_point!("turn.after_model");
+            match asked {
+                Asked::Learned(input) => Ok(Performed::Learned(input)),
+                Asked::Cancelled => ended(TurnEnd::Parked),
+            }
+        }
+        Effect::CheckCalls(calls) => {
+            Ok(Performed::Learned(Input::CallsChecked(check_calls(parts, event, &calls).await?)))
+        }
+        Effect::RunTools(calls) => {
+            Ok(Performed::Learned(Input::ToolsRan(run_tools(parts, event, &calls, cancel).await)))
+        }
+        Effect::AskApprovals(calls) => suspend(parts, event, &calls, journal, cancel).await,
+        Effect::KeepWaiting => ended(TurnEnd::Waiting),
+        Effect::Finish { last_step, output, content } => {
+            let now = parts.clock.now();
+            let last_step = last_step.map(|body| journal.number(body, now));
+            let replies = replies(event, output, now);
+            ended(TurnEnd::Answered(FinishedTurn { last_step, content, replies }))
+        }
+        Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
+        Effect::Fail { reason, notice } => ended(failed(parts, event, &reason, notice)),
     }
 }
 
@@ -133,19 +193,42 @@ async fn record(
     parts: &Parts,
     event: &Event,
     bodies: Vec<StepBody>,
+    notices: Vec<String>,
     journal: &mut Journal,
     cancel: &CancellationToken,
 ) -> Result<(), StoreError> {
     let now = parts.clock.now();
     let steps: Vec<Step> = bodies.into_iter().map(|body| journal.number(body, now)).collect();
+    let notices: Vec<NewReply> = notices.into_iter().map(|text| reply_to(event, text, now)).collect();
     let calls = std::mem::take(&mut journal.unpaid);
     patiently(parts, cancel, || {
-        let (steps, calls) = (steps.clone(), calls.clone());
-        async move { parts.store.turns().record_steps(event, steps, calls).await }
+        let (steps, calls, notices) = (steps.clone(), calls.clone(), notices.clone());
+        async move { parts.store.turns().record_steps(event, steps, calls, notices, now).await }
     })
     .await?;
     fail_point!("turn.after_record");
     Ok(())
+}
+
+/// Puts the questions on disk and the turn to rest, in one transaction.
+async fn suspend(
+    parts: &Parts,
+    event: &Event,
+    calls: &[ToolCall],
+    journal: &mut Journal,
+    cancel: &CancellationToken,
+) -> Result<Performed, StoreError> {
+    let now = parts.clock.now();
+    let (bodies, asked): (Vec<StepBody>, Vec<_>) = questions(parts, event, calls).await.into_iter().unzip();
+    let steps: Vec<Step> = bodies.into_iter().map(|body| journal.number(body, now)).collect();
+    let calls = std::mem::take(&mut journal.unpaid);
+    patiently(parts, cancel, || {
+        let (steps, asked, calls) = (steps.clone(), asked.clone(), calls.clone());
+        async move { parts.store.approvals().suspend(event, steps, asked, calls, now).await }
+    })
+    .await?;
+    suspended(parts, event);
+    Ok(Performed::Ended(Ended::Suspended))
 }
 
 fn replies(event: &Event, output: Output, now: Millis) -> Vec<NewReply> {

@@ -3,8 +3,8 @@
 use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, audit, outbox, step, topic};
 use cortex_types::{
-    Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply, Step,
-    StepBody, TopicRef,
+    Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
+    Step, StepBody, TopicRef,
 };
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -314,7 +314,8 @@ fn tell(
 }
 
 fn due(connection: &Connection, now: Millis) -> Result<Vec<Approval>, StoreError> {
-    let sql = format!("{SELECT} WHERE a.status = 'pending' AND a.expires_at <= ?1 ORDER BY a.expires_at LIMIT 100");
+    let sql =
+        format!("{SELECT} WHERE a.status = 'pending' AND a.expires_at <= ?1 ORDER BY a.expires_at LIMIT 100");
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([now.0], |row| Ok(read(row)))?;
     rows.map(|row| row?).collect()

@@ -137,7 +137,11 @@ impl Inbox<'_> {
     }
 }
 
-pub(crate) fn accept(connection: &Connection, new: &NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
+pub(crate) fn accept(
+    connection: &Connection,
+    new: &NewEvent,
+    now: Millis,
+) -> Result<AcceptedEvent, StoreError> {
     let topic = topic::find_or_add(connection, &new.source, &new.topic_key)?;
     let inserted = connection
         .prepare_cached(

@@ -43,8 +43,8 @@ pub use outbox::{
     Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxMessage, OutboxPoll,
     RequeueOutcome,
 };
+pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
-pub use schedule::{CatchUp, Job, JobChange, NewJob, Schedules, SlotOutcome, SlotRecord, Timing};
 pub use store::{Store, StoreThread};
 pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};

@@ -1,7 +1,7 @@
 //! Schedules: jobs, and one record for each of their slots; a fire and its event are one transaction.
 
 use crate::{Store, StoreError, inbox};
-use cortex_types::{Millis, NewEvent, TopicRef};
+use cortex_types::{CatchUp, Millis, NewEvent, SlotOutcome, SlotRecord, TopicRef};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -13,13 +13,6 @@ pub struct Schedules<'a>(pub(crate) &'a Store);
 pub enum Timing {
     Cron(String),
     Once(Millis),
-}
-
-/// What happens after downtime (D15).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CatchUp {
-    Once,
-    Skip,
 }
 
 /// A job before it is stored.
@@ -37,7 +30,7 @@ pub struct NewJob {
 
 /// A job as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
+pub struct ScheduledJob {
     pub id: i64,
     pub description: String,
     pub action: String,
@@ -65,45 +58,13 @@ pub enum JobChange {
     Delete,
 }
 
-/// How a slot ended; exactly one for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlotOutcome {
-    Fired,
-    CaughtUp,
-    /// The job of an earlier slot was still running.
-    Skipped,
-    Missed,
-}
-
-impl SlotOutcome {
-    const ALL: [Self; 4] = [Self::Fired, Self::CaughtUp, Self::Skipped, Self::Missed];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fired => "fired",
-            Self::CaughtUp => "caught_up",
-            Self::Skipped => "skipped",
-            Self::Missed => "missed",
-        }
-    }
-}
-
-/// The record of a slot, or of a run of missed ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlotRecord {
-    pub first_slot_at: Millis,
-    pub slot_at: Millis,
-    pub slots: u64,
-    pub outcome: SlotOutcome,
-}
-
 impl Schedules<'_> {
     pub async fn add(&self, job: NewJob, now: Millis) -> Result<i64, StoreError> {
         self.0.write(move |connection| add(connection, &job, now)).await
     }
 
     /// Enabled jobs whose next fire has come.
-    pub async fn due(&self, now: Millis, limit: u32) -> Result<Vec<Job>, StoreError> {
+    pub async fn due(&self, now: Millis, limit: u32) -> Result<Vec<ScheduledJob>, StoreError> {
         self.0
             .read(move |connection| {
                 let sql = format!("{SELECT} WHERE enabled = 1 AND next_run_at <= ?1 AND deleted_at IS NULL ORDER BY next_run_at LIMIT ?2");
@@ -114,7 +75,7 @@ impl Schedules<'_> {
             .await
     }
 
-    pub async fn list(&self) -> Result<Vec<Job>, StoreError> {
+    pub async fn list(&self) -> Result<Vec<ScheduledJob>, StoreError> {
         self.0
             .read(|connection| {
                 let sql = format!("{SELECT} WHERE deleted_at IS NULL ORDER BY id LIMIT 1000");
@@ -125,7 +86,7 @@ impl Schedules<'_> {
             .await
     }
 
-    pub async fn find(&self, id: i64) -> Result<Option<Job>, StoreError> {
+    pub async fn find(&self, id: i64) -> Result<Option<ScheduledJob>, StoreError> {
         self.0.read(move |connection| find(connection, id)).await
     }
 
@@ -139,7 +100,9 @@ impl Schedules<'_> {
         next_run_at: Option<Millis>,
         now: Millis,
     ) -> Result<bool, StoreError> {
-        self.0.write(move |connection| decide(connection, job, &records, event.as_ref(), next_run_at, now)).await
+        self.0
+            .write(move |connection| decide(connection, job, &records, event.as_ref(), next_run_at, now))
+            .await
     }
 
     /// False when there is no such job.
@@ -159,10 +122,10 @@ impl Schedules<'_> {
                     Ok((Millis(row.get(0)?), Millis(row.get(1)?), row.get(2)?, row.get::<_, String>(3)?))
                 })?;
                 rows.map(|row| {
-                    let (first_slot_at, slot_at, slots, word) = row?;
-                    let outcome = SlotOutcome::ALL.into_iter().find(|outcome| outcome.as_str() == word);
-                    let outcome = outcome.ok_or_else(|| StoreError::Damaged(format!("slot of job {job}: {word:?}")))?;
-                    Ok(SlotRecord { first_slot_at, slot_at, slots, outcome })
+                    let (from, to, count, word) = row?;
+                    let outcome =
+                        word.parse().map_err(|error| StoreError::Damaged(format!("job {job}: {error}")))?;
+                    Ok(SlotRecord { outcome, from, to, count })
                 })
                 .collect()
             })
@@ -176,10 +139,10 @@ const SELECT: &str = "SELECT id, description, action, cron, run_at, timezone, ca
             WHERE s.job_id = scheduler_jobs.id AND i.status IN ('pending', 'processing', 'waiting')) \
     FROM scheduler_jobs";
 
-fn read(row: &Row<'_>) -> Result<Job, StoreError> {
+fn read(row: &Row<'_>) -> Result<ScheduledJob, StoreError> {
     let cron: String = row.get(3)?;
     let catch_up: String = row.get(6)?;
-    Ok(Job {
+    Ok(ScheduledJob {
         id: row.get(0)?,
         description: row.get(1)?,
         action: row.get(2)?,
@@ -200,7 +163,7 @@ fn read(row: &Row<'_>) -> Result<Job, StoreError> {
     })
 }
 
-fn find(connection: &Connection, id: i64) -> Result<Option<Job>, StoreError> {
+fn find(connection: &Connection, id: i64) -> Result<Option<ScheduledJob>, StoreError> {
     let sql = format!("{SELECT} WHERE id = ?1 AND deleted_at IS NULL");
     connection.prepare_cached(&sql)?.query_row([id], |row| Ok(read(row))).optional()?.transpose()
 }
@@ -254,7 +217,7 @@ fn decide(
     let decided_until: i64 = connection
         .prepare_cached("SELECT decided_until FROM scheduler_jobs WHERE id = ?1")?
         .query_row([job], |row| row.get(0))?;
-    if records.iter().any(|record| record.first_slot_at.0 <= decided_until) {
+    if records.iter().any(|record| record.from.0 <= decided_until) {
         return Ok(false);
     }
     if let Some(event) = event {
@@ -271,15 +234,15 @@ fn decide(
             )?
             .execute(params![
                 job,
-                record.slot_at.0,
-                record.first_slot_at.0,
-                record.slots,
+                record.to.0,
+                record.from.0,
+                record.count,
                 record.outcome.as_str(),
                 event_seq.filter(|_| fires),
                 now.0,
             ])?;
     }
-    let until = records.iter().map(|record| record.slot_at.0).max().unwrap_or(decided_until);
+    let until = records.iter().map(|record| record.to.0).max().unwrap_or(decided_until);
     connection
         .prepare_cached(
             "UPDATE scheduler_jobs SET decided_until = max(decided_until, ?2), next_run_at = ?3,

@@ -13,7 +13,8 @@ impl ToolPins<'_> {
     pub async fn all(&self) -> Result<HashMap<String, [u8; 32]>, StoreError> {
         self.0
             .read(|connection| {
-                let mut statement = connection.prepare_cached("SELECT tool_name, definition_sha256 FROM tool_pins")?;
+                let mut statement =
+                    connection.prepare_cached("SELECT tool_name, definition_sha256 FROM tool_pins")?;
                 let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
                 Ok(rows.collect::<Result<_, _>>()?)
             })

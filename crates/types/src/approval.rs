@@ -1,6 +1,7 @@
 //! Approvals: what a person is asked about a tool call, and how it can end.
 
-use crate::{ApprovalId, EventId, Millis, TopicRef, UnknownStatus};
+use crate::status::UnknownStatus;
+use crate::{ApprovalId, EventId, Millis, TopicRef};
 use serde::{Deserialize, Serialize};
 
 /// How a question to a person ended.

@@ -1,32 +1,11 @@
 //! What counts as an answer, what a binding covers, and what a prompt shows.
 
 use super::*;
-use cortex_types::{InboxStatus, Priority};
-
-fn event(text: &str, metadata: Option<&str>) -> Event {
-    Event {
-        seq: 1,
-        id: "evt_01J00000000000000000000000".parse().unwrap(),
-        topic: TopicRef { source: "cli".into(), topic_key: "home".into() },
-        external_message_id: "1".into(),
-        idempotency_key: "1".into(),
-        user_id: "ada".into(),
-        text: text.into(),
-        occurred_at: Millis(0),
-        metadata_json: metadata.map(str::to_owned),
-        priority: Priority::Urgent,
-        status: InboxStatus::Processing,
-        attempts: 1,
-        error: None,
-        created_at: Millis(0),
-        updated_at: Millis(0),
-    }
-}
 
 #[test]
 fn only_the_forms_of_d9_are_answers() {
     let check = |text: &str, metadata: Option<&str>, expected: Option<(&str, Option<Decision>)>| {
-        let found = read_answer(&event(text, metadata));
+        let found = read_answer(text, metadata);
         let found = found.as_ref().map(|answer| (answer.token.as_str(), answer.decision));
         assert_eq!(found, expected, "{text:?} {metadata:?}");
     };

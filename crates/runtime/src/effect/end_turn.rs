@@ -23,6 +23,8 @@ pub(crate) async fn end_turn(
         TurnEnd::Failed { .. } => (InboxStatus::Failed, "failed"),
         TurnEnd::RetryAt { .. } => (InboxStatus::Pending, "retried"),
         TurnEnd::Parked => (InboxStatus::Pending, "parked"),
+        TurnEnd::Waiting => (InboxStatus::Waiting, "waiting"),
+        TurnEnd::Handled { .. } => (InboxStatus::Done, "handled"),
     };
     let written = patiently(parts, cancel, || {
         let now = parts.clock.now();
@@ -37,6 +39,12 @@ pub(crate) async fn end_turn(
         }
         Err(error) => tracing::error!(event = %event.id, %error, "A turn's end could not be written"),
     }
+}
+
+/// A turn that was put to rest is not ended, but whoever watches should know.
+pub(crate) fn suspended(parts: &Parts, event: &Event) {
+    counter!("cortex_turns_total", "outcome" => "waiting").increment(1);
+    parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status: InboxStatus::Waiting });
 }
 
 /// Repeats a write while the disk is unavailable and the server goes on.

@@ -1,6 +1,8 @@
 //! Grants: a person allows one exact call again for a while.
 
-use super::{ApprovalId, ApprovalKey, Approvals, Duration, GrantId, Millis, StoreError, TopicRef, audit, by_key};
+use super::{
+    ApprovalId, ApprovalKey, Approvals, Duration, GrantId, Millis, StoreError, TopicRef, audit, by_key,
+};
 use rusqlite::{OptionalExtension, params};
 
 /// A time-boxed permission for one exact call.
@@ -70,7 +72,9 @@ impl Approvals<'_> {
         self.0
             .write(move |connection| {
                 let revoked = connection
-                    .prepare_cached("UPDATE approval_grants SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL")?
+                    .prepare_cached(
+                        "UPDATE approval_grants SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
+                    )?
                     .execute(params![id.as_str(), now.0])?;
                 audit::record(connection, now, "grant_revoked", id.as_str(), "")?;
                 Ok(revoked == 1)

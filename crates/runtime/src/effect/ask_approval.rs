@@ -1,0 +1,70 @@
+//! Asks a person about calls and suspends the turn; the token is only in the prompt.
+
+use crate::effect::check_calls::{Prepared, prepare};
+use crate::mint;
+use crate::runtime::Parts;
+use cortex_brain::prompt_text;
+use cortex_store::AskedApproval;
+use cortex_types::{ApprovalId, Event, NewApproval, NewReply, StepBody, ToolCall};
+use sha2::{Digest, Sha256};
+
+/// The questions for these calls, and the steps that record them. A call that is no longer in order is left out:
+/// the resumed turn asks the registry again and tells the model.
+pub(crate) async fn questions(
+    parts: &Parts,
+    event: &Event,
+    calls: &[ToolCall],
+) -> Vec<(StepBody, AskedApproval)> {
+    let mut questions = Vec::with_capacity(calls.len());
+    for call in calls {
+        if let Ok(prepared) = prepare(parts, event, &call.name, &call.arguments_json).await {
+            let asked = question(parts, event, call, &prepared);
+            let approval = asked.approval.id.clone();
+            questions.push((StepBody::ApprovalAsked { call_id: call.id.clone(), approval }, asked));
+        }
+    }
+    questions
+}
+
+fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) -> AskedApproval {
+    let now = parts.clock.now();
+    let expires_at = now.after(parts.config.approval_ttl);
+    let token = new_token();
+    let tool = prepared.call.definition().name.as_str();
+    let arguments = prepared.call.arguments_json();
+    let text = prompt_text(tool, arguments, prepared.preview.as_deref(), &event.user_id, expires_at);
+    let id = ApprovalId::from_ulid(mint::ulid_at(now));
+    let buttons = serde_json::json!({
+        "approvalId": id.as_str(),
+        "buttons": [
+            { "label": "Approve", "data": format!("{token}:approve") },
+            { "label": "Deny", "data": format!("{token}:deny") },
+        ],
+    });
+    let prompt = NewReply {
+        id: mint::outbox_id(now),
+        topic: event.topic.clone(),
+        text,
+        payload_json: Some(buttons.to_string()),
+    };
+    let approval = NewApproval {
+        id,
+        token_sha256: token_sha256(&token),
+        call_id: call.id.clone(),
+        tool_name: tool.to_owned(),
+        tool_arguments_json: arguments.to_owned(),
+        binding: prepared.binding,
+        expires_at,
+    };
+    AskedApproval { approval, prompt }
+}
+
+pub(crate) fn token_sha256(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+/// 128 bits of the system's randomness; with `:approve` it fits the 64 bytes of a Telegram button.
+fn new_token() -> String {
+    let secret: u128 = rand::random();
+    format!("apr_{}", ulid::Ulid::from(secret))
+}

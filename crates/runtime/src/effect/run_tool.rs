@@ -1,0 +1,106 @@
+//! Runs tool calls whose start is on record; what changes something is checked against its approval once more.
+
+use crate::effect::check_calls::{asks_first, binding_of, call_context, prepare};
+use crate::runtime::Parts;
+use cortex_brain::ToolResult;
+use cortex_store::StoreError;
+use cortex_tools::{CheckedCall, ToolCallError};
+use cortex_types::{Approval, ApprovalStatus, Event, ToolCall, ToolEnding};
+use fail::fail_point;
+use futures::future::join_all;
+use metrics::counter;
+use tokio_util::sync::CancellationToken;
+
+/// Runs the calls side by side and waits for all of them.
+pub(crate) async fn run_tools(
+    parts: &Parts,
+    event: &Event,
+    calls: &[ToolCall],
+    cancel: &CancellationToken,
+) -> Vec<ToolResult> {
+    join_all(calls.iter().map(|call| run_tool(parts, event, call, cancel))).await
+}
+
+async fn run_tool(parts: &Parts, event: &Event, call: &ToolCall, cancel: &CancellationToken) -> ToolResult {
+    let result = |text: String, ending: ToolEnding| ToolResult { call_id: call.id.clone(), text, ending };
+    let cleared = match clear(parts, event, call).await {
+        Ok(cleared) => cleared,
+        Err(NotCleared { text, ending }) => return result(text, ending),
+    };
+    fail_point!("tool.before_run");
+    let context = call_context(parts, event, cancel);
+    let ran = parts.tools.run(&cleared, &context, parts.config.tool_timeout).await;
+    fail_point!("tool.after_run");
+    let (text, ending) = match ran {
+        Ok(outcome) => (outcome.text, ToolEnding::Done),
+        Err(error) => {
+            let ending = match &error {
+                ToolCallError::Failed(_) => ToolEnding::Failed,
+                ToolCallError::NotRun(_) => ToolEnding::Refused,
+                ToolCallError::Unknown(_) => ToolEnding::Unknown,
+            };
+            (error.to_string(), ending)
+        }
+    };
+    counter!("cortex_tool_calls_total", "outcome" => if ending.is_error() { "failed" } else { "done" })
+        .increment(1);
+    result(text, ending)
+}
+
+struct NotCleared {
+    text: String,
+    ending: ToolEnding,
+}
+
+impl NotCleared {
+    fn refused(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ending: ToolEnding::Refused }
+    }
+}
+
+impl From<StoreError> for NotCleared {
+    fn from(error: StoreError) -> Self {
+        Self::refused(format!("not run: {error}"))
+    }
+}
+
+/// The last look before a call runs: the approval or grant must cover exactly these bytes, and be in time (D9).
+async fn clear(parts: &Parts, event: &Event, call: &ToolCall) -> Result<CheckedCall, NotCleared> {
+    if let Some(approval) = parts.store.approvals().of_call(event, call.id.clone()).await? {
+        return approved_call(parts, event, &approval);
+    }
+    let prepared =
+        prepare(parts, event, &call.name, &call.arguments_json).await.map_err(NotCleared::refused)?;
+    if asks_first(parts, &prepared.call)
+        && !parts.store.approvals().is_granted(prepared.binding, parts.clock.now()).await?
+    {
+        return Err(NotCleared::refused("not run: nobody approved it"));
+    }
+    Ok(prepared.call)
+}
+
+fn approved_call(parts: &Parts, event: &Event, approval: &Approval) -> Result<CheckedCall, NotCleared> {
+    let resolved_at = match (approval.status, approval.resolved_at) {
+        (ApprovalStatus::Approved, Some(at)) => at,
+        (
+            ApprovalStatus::Pending
+            | ApprovalStatus::Approved
+            | ApprovalStatus::Denied
+            | ApprovalStatus::Expired,
+            _,
+        ) => {
+            return Err(NotCleared::refused("not run: it is not approved"));
+        }
+    };
+    if resolved_at.after(parts.config.approval_ttl) <= parts.clock.now() {
+        let text = "not run: the approval was too old when it came to run".to_owned();
+        return Err(NotCleared { text, ending: ToolEnding::Expired });
+    }
+    let checked = parts.tools.check(&approval.tool_name, &approval.tool_arguments_json);
+    let checked = checked.map_err(|error| NotCleared::refused(error.to_string()))?;
+    if binding_of(event, &checked) == approval.binding {
+        Ok(checked)
+    } else {
+        Err(NotCleared::refused("not run: the call is no longer the one that was approved; ask again"))
+    }
+}

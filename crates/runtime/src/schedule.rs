@@ -1,0 +1,83 @@
+//! The owner's desk for schedules: the same operations as `schedule.*`, without a model.
+
+use crate::runtime::Parts;
+use crate::scheduler::{event_of, plan};
+use crate::tool::schedule::ScheduleTools;
+use cortex_brain::{DueRun, next_fires, slot_event_id};
+use cortex_store::{JobChange, ScheduledJob, StoreError};
+use cortex_tools::{CallContext, ToolCallError, ToolName, ToolRunner};
+use cortex_types::{AcceptedEvent, Millis, SlotRecord, TopicRef};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Makes, shows and changes jobs for the owner.
+#[derive(Clone)]
+pub struct ScheduleDesk(pub(crate) Arc<Parts>);
+
+/// Why the desk did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum ScheduleError {
+    #[error("there is no schedule {0}")]
+    NotFound(i64),
+    /// The words or the cron are wrong; the text says how.
+    #[error("{0}")]
+    Invalid(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ScheduleDesk {
+    /// Runs a `schedule.*` tool as the owner; the answer is the tool's text.
+    pub async fn run_tool(
+        &self,
+        tool: &str,
+        arguments_json: &str,
+        target: TopicRef,
+        user_id: String,
+    ) -> Result<String, ScheduleError> {
+        let parts = &self.0;
+        let name =
+            ToolName::new("schedule", tool).map_err(|error| ScheduleError::Invalid(error.to_string()))?;
+        let context =
+            CallContext { topic: target, user_id, now: parts.clock.now(), cancel: CancellationToken::new() };
+        let tools =
+            ScheduleTools { store: parts.store.clone(), timezone: parts.config.scheduler_timezone.clone() };
+        let invalid = |error: ToolCallError| ScheduleError::Invalid(error.to_string());
+        let prepared = tools.prepare(&name, arguments_json, &context).await.map_err(invalid)?;
+        tools.run(&name, &prepared.arguments_json, &context).await.map(|done| done.text).map_err(invalid)
+    }
+
+    pub async fn list(&self) -> Result<Vec<ScheduledJob>, StoreError> {
+        self.0.store.schedules().list().await
+    }
+
+    pub async fn find(&self, id: i64) -> Result<ScheduledJob, ScheduleError> {
+        self.0.store.schedules().find(id).await?.ok_or(ScheduleError::NotFound(id))
+    }
+
+    pub async fn records(&self, id: i64, limit: u32) -> Result<Vec<SlotRecord>, StoreError> {
+        self.0.store.schedules().records(id, limit).await
+    }
+
+    /// The next fires of a job.
+    pub fn next_fires(&self, job: &ScheduledJob, limit: usize) -> Vec<Millis> {
+        let Ok((schedule, zone)) = plan(job) else { return Vec::new() };
+        next_fires(&schedule, &zone, self.0.clock.now(), limit)
+    }
+
+    /// Fires a job now, beside its schedule; its slots stay as they are.
+    pub async fn run_now(&self, id: i64) -> Result<AcceptedEvent, ScheduleError> {
+        let job = self.find(id).await?;
+        let now = self.0.clock.now();
+        let run =
+            DueRun { slot: now, event_id: format!("{}:now", slot_event_id(&id.to_string(), now)), missed: 0 };
+        let accepted = self.0.store.inbox().accept(event_of(&job, &run, now), now).await?;
+        self.0.arrived.notify_one();
+        Ok(accepted)
+    }
+
+    pub async fn change(&self, id: i64, change: JobChange) -> Result<(), ScheduleError> {
+        let changed = self.0.store.schedules().change(id, change, self.0.clock.now()).await?;
+        if changed { Ok(()) } else { Err(ScheduleError::NotFound(id)) }
+    }
+}

@@ -1,0 +1,3 @@
+//! Tools that need the flow itself, as built-ins beside those of the tools crate.
+
+pub(crate) mod schedule;

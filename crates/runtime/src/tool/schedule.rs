@@ -1,0 +1,320 @@
+//! `schedule.*`: people make, see and change schedules by talking; what they approve is a cron with its next fires.
+
+use async_trait::async_trait;
+use cortex_brain::{Cron, Schedule, When, next_fires, parse_when};
+use cortex_store::{JobChange, NewJob, ScheduledJob, Store, StoreError, Timing};
+use cortex_tools::{
+    CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
+    ToolRunner, ToolSource,
+};
+use cortex_types::{CatchUp, Millis};
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+const SKILL: &str = "schedule";
+const FIRES_SHOWN: usize = 3;
+
+/// Runs the `schedule.*` tools on the store.
+pub(crate) struct ScheduleTools {
+    pub(crate) store: Store,
+    pub(crate) timezone: String,
+}
+
+/// What `create` and `update` take; `prepare` replaces `when` by `cron` or `runAt`.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Wish {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    when: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cron: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timezone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catch_up: Option<CatchUp>,
+}
+
+impl ScheduleTools {
+    /// What is offered to the model.
+    pub(crate) fn definitions() -> Vec<ToolDefinition> {
+        let timing = r#""when":{"type":"string","description":"English, such as 'every weekday at 9' or 'tomorrow 17:30'"},
+            "cron":{"type":"string","description":"five fields, instead of when"},
+            "runAt":{"type":"string","description":"RFC 3339, for one run, instead of when"},
+            "timezone":{"type":"string","description":"IANA name"},
+            "catchUp":{"enum":["once","skip"]}"#;
+        let id = r#""id":{"type":"integer","description":"the job's number"}"#;
+        let what =
+            r#""what":{"type":"string","description":"what the assistant is told when the time comes"}"#;
+        let create = format!("{timing},{what}");
+        let update = format!("{id},{timing},{what}");
+        let tools = [
+            (
+                "create",
+                "Create a schedule or a one-time reminder.",
+                create.as_str(),
+                "\"what\"",
+                Mutation::Mutates,
+            ),
+            ("update", "Change a schedule.", &update, "\"id\"", Mutation::Mutates),
+            ("delete", "Delete a schedule.", id, "\"id\"", Mutation::Mutates),
+            ("pause", "Pause a schedule.", id, "\"id\"", Mutation::Mutates),
+            ("resume", "Resume a paused schedule.", id, "\"id\"", Mutation::Mutates),
+            ("list", "List schedules with their next fires.", "", "", Mutation::ReadOnly),
+            (
+                "preview",
+                "Show when a schedule would fire, without creating it.",
+                timing,
+                "",
+                Mutation::ReadOnly,
+            ),
+        ];
+        let named = tools.into_iter().filter_map(|(tool, description, properties, required, mutation)| {
+            let input_schema_json = format!(
+                r#"{{"type":"object","properties":{{{properties}}},"required":[{required}],"additionalProperties":false}}"#
+            );
+            Some(ToolDefinition {
+                name: ToolName::new(SKILL, tool).ok()?,
+                description: description.to_owned(),
+                input_schema_json,
+                mutation,
+                source: ToolSource::BuiltIn,
+                timeout: None,
+            })
+        });
+        named.collect()
+    }
+
+    /// Makes `when` a cron or a moment; a doubt goes back as a question.
+    fn resolve(
+        &self,
+        wish: &Wish,
+        now: Millis,
+    ) -> Result<Option<(Schedule, TimeZone, String)>, ToolCallError> {
+        let name = wish.timezone.clone().unwrap_or_else(|| self.timezone.clone());
+        let zone = TimeZone::get(&name).map_err(|_| {
+            not_run(format!("there is no time zone {name:?}; use an IANA name such as Europe/Berlin"))
+        })?;
+        let schedule = match (&wish.cron, &wish.run_at, &wish.when) {
+            (Some(cron), _, _) => {
+                Schedule::Recurring(cron.parse::<Cron>().map_err(|error| not_run(error.to_string()))?)
+            }
+            (None, Some(at), _) => {
+                let at: jiff::Timestamp =
+                    at.parse().map_err(|_| not_run("runAt must be RFC 3339".to_owned()))?;
+                Schedule::Once(Millis(at.as_millisecond()))
+            }
+            (None, None, Some(words)) => match parse_when(words, now, &zone) {
+                When::Recurring(cron) => Schedule::Recurring(cron),
+                When::Once(at) => Schedule::Once(at),
+                When::Ambiguous(question) => return Err(not_run(format!("ask the user: {question}"))),
+                When::NotUnderstood => {
+                    return Err(not_run(format!(
+                        "{words:?} is not understood; give cron (five fields) or runAt"
+                    )));
+                }
+            },
+            (None, None, None) => return Ok(None),
+        };
+        if next_fires(&schedule, &zone, now, 1).is_empty() {
+            return Err(not_run("that time has passed; give one in the future".to_owned()));
+        }
+        Ok(Some((schedule, zone, name)))
+    }
+
+    async fn create(&self, wish: Wish, context: &CallContext) -> Result<String, ToolCallError> {
+        let what = wish.what.clone().filter(|what| !what.trim().is_empty());
+        let what = what.ok_or_else(|| not_run("what is missing".to_owned()))?;
+        let job = self.new_job(&wish, what, context)?;
+        let shown = shown_fires(&job, context.now);
+        let id = self.store.schedules().add(job, context.now).await.map_err(unknown)?;
+        Ok(format!("created schedule {id}; {shown}"))
+    }
+
+    fn new_job(&self, wish: &Wish, what: String, context: &CallContext) -> Result<NewJob, ToolCallError> {
+        let resolved = self.resolve(wish, context.now)?;
+        let (schedule, zone, timezone) = resolved.ok_or_else(|| not_run("when is missing".to_owned()))?;
+        let next_run_at = next_fires(&schedule, &zone, context.now, 1).first().copied();
+        let timing = match schedule {
+            Schedule::Recurring(cron) => Timing::Cron(cron.as_str().to_owned()),
+            Schedule::Once(at) => Timing::Once(at),
+        };
+        Ok(NewJob {
+            description: what.clone(),
+            action: what,
+            timing,
+            timezone,
+            catch_up: wish.catch_up.unwrap_or(CatchUp::Once),
+            target: context.topic.clone(),
+            created_by: context.user_id.clone(),
+            next_run_at,
+        })
+    }
+
+    async fn update(&self, wish: Wish, context: &CallContext) -> Result<String, ToolCallError> {
+        let job = self.known(&wish).await?;
+        let mut merged = wish.clone();
+        if wish.when.is_none() && wish.cron.is_none() && wish.run_at.is_none() {
+            match &job.timing {
+                Timing::Cron(cron) => merged.cron = Some(cron.clone()),
+                Timing::Once(at) => merged.run_at = Some(at.to_rfc3339()),
+            }
+        }
+        merged.timezone = wish.timezone.or(Some(job.timezone));
+        merged.catch_up = wish.catch_up.or(Some(job.catch_up));
+        let new = self.new_job(&merged, wish.what.unwrap_or(job.action), context)?;
+        let shown = shown_fires(&new, context.now);
+        self.store
+            .schedules()
+            .change(job.id, JobChange::Replace(Box::new(new)), context.now)
+            .await
+            .map_err(unknown)?;
+        Ok(format!("changed schedule {}; {shown}", job.id))
+    }
+
+    async fn change(&self, wish: Wish, tool: &str, context: &CallContext) -> Result<String, ToolCallError> {
+        let job = self.known(&wish).await?;
+        let (change, word) = match tool {
+            "pause" => (JobChange::Pause, "paused"),
+            "resume" => {
+                let (schedule, zone) = crate::scheduler::plan(&job).map_err(not_run)?;
+                let next_run_at = next_fires(&schedule, &zone, context.now, 1).first().copied();
+                (JobChange::Resume { next_run_at }, "resumed")
+            }
+            _ => (JobChange::Delete, "deleted"),
+        };
+        self.store.schedules().change(job.id, change, context.now).await.map_err(unknown)?;
+        Ok(format!("{word} schedule {}: {}", job.id, job.description))
+    }
+
+    async fn known(&self, wish: &Wish) -> Result<ScheduledJob, ToolCallError> {
+        let id = wish.id.ok_or_else(|| not_run("id is missing".to_owned()))?;
+        let found = self
+            .store
+            .schedules()
+            .find(id)
+            .await
+            .map_err(|error| ToolCallError::Failed(error.to_string()))?;
+        found.ok_or_else(|| not_run(format!("there is no schedule {id}; schedule.list shows them")))
+    }
+
+    async fn list(&self) -> Result<String, ToolCallError> {
+        let jobs =
+            self.store.schedules().list().await.map_err(|error| ToolCallError::Failed(error.to_string()))?;
+        if jobs.is_empty() {
+            return Ok("no schedules".to_owned());
+        }
+        let lines = jobs.iter().map(|job| {
+            let next = match (job.enabled, job.next_run_at) {
+                (false, _) => "paused".to_owned(),
+                (true, Some(at)) => format!("next {}", at.to_rfc3339()),
+                (true, None) => "done".to_owned(),
+            };
+            format!("{}: {} [{} {}] {next}", job.id, job.description, timing_text(&job.timing), job.timezone)
+        });
+        Ok(lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn preview(&self, wish: &Wish, now: Millis) -> Result<String, ToolCallError> {
+        let resolved = self.resolve(wish, now)?;
+        let (schedule, zone, name) = resolved.ok_or_else(|| not_run("when is missing".to_owned()))?;
+        Ok(preview_lines(&schedule, &zone, &name, now))
+    }
+}
+
+#[async_trait]
+impl ToolRunner for ScheduleTools {
+    async fn prepare(
+        &self,
+        name: &ToolName,
+        arguments_json: &str,
+        context: &CallContext,
+    ) -> Result<PreparedArguments, ToolCallError> {
+        let mut wish = read(arguments_json)?;
+        let resolved = match name.tool() {
+            "create" | "update" => self.resolve(&wish, context.now)?,
+            _ => None,
+        };
+        let Some((schedule, zone, timezone)) = resolved else {
+            return Ok(PreparedArguments { arguments_json: arguments_json.to_owned(), preview: None });
+        };
+        let preview = preview_lines(&schedule, &zone, &timezone, context.now);
+        wish.when = None;
+        wish.timezone = Some(timezone);
+        match schedule {
+            Schedule::Recurring(cron) => wish.cron = Some(cron.as_str().to_owned()),
+            Schedule::Once(at) => wish.run_at = Some(at.to_rfc3339()),
+        }
+        let arguments_json = serde_json::to_string(&wish).map_err(|error| not_run(error.to_string()))?;
+        Ok(PreparedArguments { arguments_json, preview: Some(preview) })
+    }
+
+    async fn run(
+        &self,
+        name: &ToolName,
+        arguments_json: &str,
+        context: &CallContext,
+    ) -> Result<ToolOutcome, ToolCallError> {
+        let wish = read(arguments_json)?;
+        let text = match name.tool() {
+            "create" => self.create(wish, context).await?,
+            "update" => self.update(wish, context).await?,
+            "list" => self.list().await?,
+            "preview" => self.preview(&wish, context.now)?,
+            other => self.change(wish, other, context).await?,
+        };
+        Ok(ToolOutcome { text })
+    }
+}
+
+fn read(arguments_json: &str) -> Result<Wish, ToolCallError> {
+    serde_json::from_str(arguments_json).map_err(|error| not_run(error.to_string()))
+}
+
+fn preview_lines(schedule: &Schedule, zone: &TimeZone, name: &str, now: Millis) -> String {
+    let what = match schedule {
+        Schedule::Recurring(cron) => format!("cron {} in {name}", cron.as_str()),
+        Schedule::Once(_) => format!("once, in {name}"),
+    };
+    let fires = next_fires(schedule, zone, now, FIRES_SHOWN);
+    let fires: Vec<String> = fires.into_iter().map(|at| local_time(at, zone)).collect();
+    format!("{what}\nnext: {}", fires.join(", "))
+}
+
+fn shown_fires(job: &NewJob, now: Millis) -> String {
+    match job.next_run_at {
+        Some(at) => {
+            let zone = TimeZone::get(&job.timezone).unwrap_or(TimeZone::UTC);
+            format!("{} {}, next {}", timing_text(&job.timing), job.timezone, local_time(at.max(now), &zone))
+        }
+        None => timing_text(&job.timing),
+    }
+}
+
+fn timing_text(timing: &Timing) -> String {
+    match timing {
+        Timing::Cron(cron) => cron.clone(),
+        Timing::Once(at) => format!("once at {}", at.to_rfc3339()),
+    }
+}
+
+fn local_time(at: Millis, zone: &TimeZone) -> String {
+    match jiff::Timestamp::from_millisecond(at.0) {
+        Ok(timestamp) => timestamp.to_zoned(zone.clone()).strftime("%a %Y-%m-%d %H:%M").to_string(),
+        Err(_) => at.0.to_string(),
+    }
+}
+
+fn not_run(reason: String) -> ToolCallError {
+    ToolCallError::NotRun(reason)
+}
+
+/// A write that failed may or may not have reached the disk.
+fn unknown(error: StoreError) -> ToolCallError {
+    ToolCallError::Unknown(error.to_string())
+}
