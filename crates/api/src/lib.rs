@@ -1,5 +1,6 @@
 //! The wire shapes of every endpoint, one noun per file, and the typed client.
 
+mod approval;
 mod client;
 mod error;
 mod health;
@@ -7,12 +8,15 @@ mod inbox;
 mod ingest;
 mod live;
 mod outbox;
+mod schedule;
 mod schema;
 mod status;
 mod time;
+mod tool;
 mod trace;
 mod usage;
 
+pub use approval::{ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow};
 pub use client::{Client, ClientError, LiveStream};
 pub use error::{ErrorBody, ErrorCode};
 pub use health::{Health, HealthStatus};
@@ -23,7 +27,9 @@ pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
     OutboxRow, PollAnswer, PollRequest, PolledMessage,
 };
+pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
 pub use status::{ModelStatus, ServerStatus};
 pub use time::WireTime;
+pub use tool::{ToolList, ToolRow};
 pub use trace::{EventTrace, TraceEntry, TraceWhat};
 pub use usage::{UsageBy, UsageCounts, UsageQuery, UsageReport, UsageRow};

@@ -1,6 +1,6 @@
 //! OpenAPI schemas of the shared enums, which know nothing of OpenAPI themselves.
 
-use cortex_types::{InboxStatus, OutboxStatus, Priority};
+use cortex_types::{ApprovalStatus, InboxStatus, OutboxStatus, Priority, SlotOutcome};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
@@ -10,6 +10,18 @@ pub(crate) fn inbox_status() -> RefOr<Schema> {
 
 pub(crate) fn outbox_status() -> RefOr<Schema> {
     words(OutboxStatus::ALL.iter().map(|status| status.as_str().to_owned()))
+}
+
+pub(crate) fn approval_status() -> RefOr<Schema> {
+    words(ApprovalStatus::ALL.iter().map(|status| status.as_str().to_owned()))
+}
+
+pub(crate) fn slot_outcome() -> RefOr<Schema> {
+    words(SlotOutcome::ALL.iter().map(|outcome| outcome.as_str().to_owned()))
+}
+
+pub(crate) fn catch_up() -> RefOr<Schema> {
+    words(["once", "skip"].map(str::to_owned).into_iter())
 }
 
 pub(crate) fn priority() -> RefOr<Schema> {

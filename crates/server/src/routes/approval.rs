@@ -1,0 +1,147 @@
+//! `/api/v2/approvals` and `/api/v2/grants`: the owner answers questions.
+
+use super::inbox::{LIMIT, checked};
+use crate::body::JsonBody;
+use crate::fields::Fields;
+use crate::refusal::Refusal;
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use cortex_api::{
+    ApprovalList, ApprovalQuery, ApprovalRow, ErrorBody, ErrorCode, GrantAnswer, GrantList, GrantRequest, GrantRow,
+};
+use cortex_store::{Grant, Resolved};
+use cortex_types::limits::LIST_ROWS_MAX;
+use cortex_types::{Approval, ApprovalId, Decision, GrantId};
+use http::StatusCode;
+use std::time::Duration;
+
+/// Longest grant.
+const GRANT_SECONDS_MAX: u32 = 24 * 60 * 60;
+
+/// Open questions, newest first.
+#[utoipa::path(get, path = "/api/v2/approvals", tag = "approval", params(ApprovalQuery), responses(
+    (status = 200, body = ApprovalList), (status = 400, body = ErrorBody),
+))]
+pub(crate) async fn list(
+    State(app): State<AppState>,
+    query: Result<Query<ApprovalQuery>, QueryRejection>,
+) -> Result<Json<ApprovalList>, Refusal> {
+    let query = checked(query)?;
+    let limit = query.limit.unwrap_or(LIMIT).clamp(1, LIST_ROWS_MAX);
+    let found = app.runtime.approvals().list(!query.all, limit).await?;
+    Ok(Json(ApprovalList { items: found.into_iter().map(row).collect() }))
+}
+
+/// One question.
+#[utoipa::path(get, path = "/api/v2/approvals/{id}", tag = "approval", params(("id" = String, Path)), responses(
+    (status = 200, body = ApprovalRow), (status = 404, body = ErrorBody),
+))]
+pub(crate) async fn show(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<ApprovalRow>, Refusal> {
+    let found = app.runtime.approvals().find(approval_id(&id)?).await?;
+    found.map(|found| Json(row(found))).ok_or_else(|| Refusal::new(ErrorCode::NotFound))
+}
+
+/// Let the call run.
+#[utoipa::path(post, path = "/api/v2/approvals/{id}/approve", tag = "approval", params(("id" = String, Path)), responses(
+    (status = 200, body = ApprovalRow), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+))]
+pub(crate) async fn approve(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<ApprovalRow>, Refusal> {
+    decide(&app, &id, Decision::Approved).await
+}
+
+/// Do not let the call run.
+#[utoipa::path(post, path = "/api/v2/approvals/{id}/deny", tag = "approval", params(("id" = String, Path)), responses(
+    (status = 200, body = ApprovalRow), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
+))]
+pub(crate) async fn deny(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<ApprovalRow>, Refusal> {
+    decide(&app, &id, Decision::Denied).await
+}
+
+/// Allow exactly this call again for a while.
+#[utoipa::path(post, path = "/api/v2/approvals/{id}/grant", tag = "approval", params(("id" = String, Path)),
+    request_body = GrantRequest, responses(
+    (status = 201, body = GrantAnswer), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody),
+))]
+pub(crate) async fn grant(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody,
+) -> Result<(StatusCode, Json<GrantAnswer>), Refusal> {
+    let mut fields = Fields::of(&body);
+    let seconds = fields.number("seconds", 1, GRANT_SECONDS_MAX);
+    if fields.optional("seconds").is_none() {
+        fields.complain("seconds is required".to_owned());
+    }
+    fields.finish()?;
+    let lasting = Duration::from_secs(u64::from(seconds.unwrap_or_default()));
+    let made = app.runtime.approvals().grant(approval_id(&id)?, lasting).await?;
+    let grant_id = made.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
+    Ok((StatusCode::CREATED, Json(GrantAnswer { grant_id })))
+}
+
+/// Grants, newest first.
+#[utoipa::path(get, path = "/api/v2/grants", tag = "approval", responses((status = 200, body = GrantList)))]
+pub(crate) async fn grants(State(app): State<AppState>) -> Result<Json<GrantList>, Refusal> {
+    let found = app.runtime.approvals().grants(LIST_ROWS_MAX).await?;
+    Ok(Json(GrantList { items: found.into_iter().map(grant_row).collect() }))
+}
+
+/// End a grant.
+#[utoipa::path(post, path = "/api/v2/grants/{id}/revoke", tag = "approval", params(("id" = String, Path)), responses(
+    (status = 204, description = "Revoked"), (status = 404, body = ErrorBody),
+))]
+pub(crate) async fn revoke(State(app): State<AppState>, Path(id): Path<String>) -> Result<StatusCode, Refusal> {
+    let id: GrantId = id.parse().map_err(|_| Refusal::new(ErrorCode::NotFound))?;
+    if app.runtime.approvals().revoke(id).await? {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Refusal::new(ErrorCode::NotFound))
+    }
+}
+
+async fn decide(app: &AppState, id: &str, decision: Decision) -> Result<Json<ApprovalRow>, Refusal> {
+    match app.runtime.approvals().decide(approval_id(id)?, decision).await? {
+        Resolved::Decided(approval) => Ok(Json(row(approval))),
+        Resolved::Already(approval) | Resolved::Expired(approval) => {
+            Err(Refusal::because(ErrorCode::Conflict, format!("{} is {}", approval.id, approval.status)))
+        }
+        Resolved::NotYours | Resolved::Unknown => Err(Refusal::new(ErrorCode::NotFound)),
+    }
+}
+
+fn approval_id(text: &str) -> Result<ApprovalId, Refusal> {
+    text.parse().map_err(|_| Refusal::new(ErrorCode::NotFound))
+}
+
+fn row(approval: Approval) -> ApprovalRow {
+    ApprovalRow {
+        approval_id: approval.id,
+        event_id: approval.event,
+        source: approval.topic.source,
+        topic_key: approval.topic.topic_key,
+        user_id: approval.user_id,
+        tool_name: approval.tool_name,
+        tool_arguments_json: approval.tool_arguments_json,
+        status: approval.status,
+        resolved_by: approval.resolved_by,
+        resolved_at: approval.resolved_at.map(Into::into),
+        expires_at: approval.expires_at.into(),
+        created_at: approval.created_at.into(),
+    }
+}
+
+fn grant_row(grant: Grant) -> GrantRow {
+    GrantRow {
+        grant_id: grant.id,
+        source: grant.topic.source,
+        topic_key: grant.topic.topic_key,
+        user_id: grant.user_id,
+        tool_name: grant.tool_name,
+        tool_arguments_json: grant.tool_arguments_json,
+        created_at: grant.created_at.into(),
+        expires_at: grant.expires_at.into(),
+        revoked_at: grant.revoked_at.map(Into::into),
+    }
+}
