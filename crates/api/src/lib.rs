@@ -16,7 +16,9 @@ mod tool;
 mod trace;
 mod usage;
 
-pub use approval::{ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow};
+pub use approval::{
+    ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow,
+};
 pub use client::{Client, ClientError, LiveStream};
 pub use error::{ErrorBody, ErrorCode};
 pub use health::{Health, HealthStatus};

@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ToolList {
     pub items: Vec<ToolRow>,
+    /// Skills and servers whose tools are not among them, and why.
+    pub held_back: Vec<String>,
 }
 
 /// A tool that can be called now.

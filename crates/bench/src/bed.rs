@@ -7,6 +7,7 @@ use cortex_models::{ModelsConfig, Timeouts, http_client};
 use cortex_runtime::RuntimeConfig;
 use cortex_server::{OwnerKey, RunningServer, ServeConfig};
 use cortex_store::Durability;
+use cortex_tools::ToolboxConfig;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -58,6 +59,7 @@ impl Bed {
                 scripted: script,
                 ..ModelsConfig::offline(http_client(&Timeouts::default())?)
             },
+            tools: ToolboxConfig::built_in(folder.join("data")),
             more_routes: baselines,
         };
         let server = runtime.block_on(cortex_server::start(config))?;

@@ -6,9 +6,11 @@
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
 use crate::output::{Output, SILENCE_MARK, parse_output};
-use calls::{CallState, states};
+use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::TOOL_CALLS_MAX;
-use cortex_types::{ChatMessage, ChatReply, ChatRequest, Decision, StepBody, ToolCall, ToolEnding, ToolSpec};
+use cortex_types::{
+    ApprovalId, ChatMessage, ChatReply, ChatRequest, Decision, StepBody, ToolCall, ToolEnding, ToolSpec,
+};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -46,14 +48,32 @@ pub enum Input {
 /// Whether a call may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Read-only: runs at once.
-    Free,
+    /// Runs at once; `mutates` says that it may change something all the same, so it is never repeated.
+    Free { mutates: bool },
     /// Changes something, and this exact call was granted before.
     Granted,
     /// Changes something: a person is asked.
     Gated,
     /// Cannot run; the model is told why.
     Refused(String),
+}
+
+/// A call that may run, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadyCall {
+    pub call: ToolCall,
+    pub clearance: Clearance,
+}
+
+/// What a call may run on; looked at once more right before it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Clearance {
+    /// Nobody needs to be asked.
+    Free,
+    /// This exact call was granted for a while.
+    Granted,
+    /// A person approved it.
+    Approved(ApprovalId),
 }
 
 /// How one tool call went.
@@ -83,7 +103,7 @@ pub enum Effect {
     /// Ask the registry about these calls.
     CheckCalls(Vec<ToolCall>),
     /// Run these side by side; their start is in the journal.
-    RunTools(Vec<ToolCall>),
+    RunTools(Vec<ReadyCall>),
     /// Ask a person about each of these and suspend the turn until all are answered.
     AskApprovals(Vec<ToolCall>),
     /// Questions are still open: suspend again.
@@ -127,6 +147,7 @@ impl Turn {
         match input {
             Input::Begin => self.resume(),
             Input::ModelAnswered { reply, profile, model } => {
+                let reply = with_distinct_ids(reply);
                 let answered = StepBody::ModelAnswered { reply: reply.clone(), profile, model };
                 if self.is_final(&reply) {
                     return vec![self.finish(&reply, Some(answered))];
@@ -145,7 +166,7 @@ impl Turn {
                 let mut notices = Vec::new();
                 for result in results {
                     let name = self.name_of(&result.call_id);
-                    notices.extend(unknown_notice(&name, result.ending, &result.text));
+                    notices.extend(ending_notice(&name, result.ending, &result.text));
                     self.answer_call(&mut record, result.call_id, name, result.text, result.ending);
                 }
                 self.advance(record, notices)
@@ -164,7 +185,7 @@ impl Turn {
             if state == (CallState::Started { mutates: true }) {
                 let text =
                     "the server stopped while this ran: it may or may not have taken effect; outcome unknown";
-                notices.extend(unknown_notice(&call.name, ToolEnding::Unknown, text));
+                notices.extend(ending_notice(&call.name, ToolEnding::Unknown, text));
                 self.answer_call(&mut record, call.id, call.name, text.to_owned(), ToolEnding::Unknown);
             }
         }
@@ -191,16 +212,16 @@ impl Turn {
             match (state, self.verdicts.get(&call.id)) {
                 (CallState::Answered, _) => {}
                 (CallState::Open, None) => unchecked.push(call),
-                (CallState::Open, Some(Verdict::Free)) | (CallState::Started { mutates: false }, _) => {
-                    free.push(call)
-                }
-                (CallState::Open, Some(Verdict::Granted)) | (CallState::Decided(Decision::Approved), _) => {
-                    allowed.push(call);
+                (CallState::Open, Some(Verdict::Free { mutates })) => free.push((call, *mutates)),
+                (CallState::Started { mutates: false }, _) => free.push((call, false)),
+                (CallState::Open, Some(Verdict::Granted)) => allowed.push((call, Clearance::Granted)),
+                (CallState::Decided(Decision::Approved, approval), _) => {
+                    allowed.push((call, Clearance::Approved(approval)));
                 }
                 (CallState::Open, Some(Verdict::Gated)) => gated.push(call),
                 (CallState::Asked, _) => asked = true,
                 (CallState::Open, Some(Verdict::Refused(_)))
-                | (CallState::Decided(Decision::Denied | Decision::Expired), _)
+                | (CallState::Decided(Decision::Denied | Decision::Expired, _), _)
                 | (CallState::Started { mutates: true }, _) => {}
             }
         }
@@ -208,13 +229,14 @@ impl Turn {
             return Effect::CheckCalls(unchecked);
         }
         if !free.is_empty() {
-            free.iter().for_each(|call| self.start_call(record, call, false));
-            return Effect::RunTools(free);
+            free.iter().for_each(|(call, mutates)| self.start_call(record, call, *mutates));
+            let ready = free.into_iter().map(|(call, _)| ReadyCall { call, clearance: Clearance::Free });
+            return Effect::RunTools(ready.collect());
         }
         // One after the other: what changes something never runs beside another change.
-        if let Some(call) = allowed.into_iter().next() {
+        if let Some((call, clearance)) = allowed.into_iter().next() {
             self.start_call(record, &call, true);
-            return Effect::RunTools(vec![call]);
+            return Effect::RunTools(vec![ReadyCall { call, clearance }]);
         }
         match (gated.is_empty(), asked) {
             (false, _) => Effect::AskApprovals(gated),
@@ -232,10 +254,10 @@ impl Turn {
                     (text, ToolEnding::Refused)
                 }
                 (CallState::Open, Some(Verdict::Refused(text))) => (text.clone(), ToolEnding::Refused),
-                (CallState::Decided(Decision::Denied), _) => {
+                (CallState::Decided(Decision::Denied, _), _) => {
                     ("not run: the user denied it".to_owned(), ToolEnding::Denied)
                 }
-                (CallState::Decided(Decision::Expired), _) => {
+                (CallState::Decided(Decision::Expired, _), _) => {
                     ("not run: nobody approved it in time".to_owned(), ToolEnding::Expired)
                 }
                 _ => continue,
@@ -368,13 +390,15 @@ fn message(step: &StepBody) -> Option<ChatMessage> {
     }
 }
 
-/// What nobody knows, the user is told (D24).
-fn unknown_notice(name: &str, ending: ToolEnding, text: &str) -> Option<String> {
-    (ending == ToolEnding::Unknown).then(|| {
-        format!(
+/// What nobody knows (D24), and what was approved and did not run after all (D9), the user is told.
+fn ending_notice(name: &str, ending: ToolEnding, text: &str) -> Option<String> {
+    match ending {
+        ToolEnding::Unknown => Some(format!(
             "{name} may have run, and I do not know how it ended ({text}). I will not run it again by myself."
-        )
-    })
+        )),
+        ToolEnding::Expired => Some(format!("{name} did not run ({text}).")),
+        ToolEnding::Done | ToolEnding::Failed | ToolEnding::Refused | ToolEnding::Denied => None,
+    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,7 @@ fn tell(failure: &Failure, terminal: &Terminal) -> Exit {
         Failure::OutputClosed => {}
         Failure::Config(error) => talk(error.render(terminal.stderr_is_coloured).trim_end()),
         Failure::Usage(_)
+        | Failure::Skills(_)
         | Failure::AlreadyRunning { .. }
         | Failure::NotRunning
         | Failure::Unreachable { .. }

@@ -1,6 +1,6 @@
 //! Makes of the settings what the server is built from.
 
-use crate::config::{ConfigError, Effective, Settings, Source, host_address};
+use crate::config::{ConfigError, Effective, Isolation, Settings, Source, Undeclared, host_address};
 use crate::credentials::Credentials;
 use crate::environment::Environment;
 use crate::exit::Failure;
@@ -10,8 +10,13 @@ use cortex_models::{
 };
 use cortex_runtime::RuntimeConfig;
 use cortex_server::{OwnerKey, ServeConfig};
+use cortex_tools::{
+    CalendarSource, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
+};
 use secrecy::{ExposeSecret, SecretString};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The typed settings. The table has checked them, so a failure here is a defect of ours.
@@ -47,6 +52,7 @@ pub(crate) fn server(
         allowed_origins: settings.allowed_origins.clone(),
         runtime: flow(settings, home),
         models: models(settings, effective, environment)?,
+        tools: tools(settings, effective, home, environment)?,
         more_routes: Default::default(),
     })
 }
@@ -64,8 +70,93 @@ fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
         outbox_poll_default_batch: settings.outbox_poll_default_batch,
         outbox_lease: Duration::from_secs(u64::from(settings.outbox_lease_seconds)),
         outbox_max_attempts: settings.outbox_max_attempts,
+        tool_timeout: Duration::from_millis(settings.tool_timeout_ms),
+        approval_ttl: Duration::from_secs(60 * u64::from(settings.approval_ttl_minutes)),
+        approvers: settings.approvers.clone(),
+        undeclared_tools_ask: settings.undeclared_tools == Undeclared::Ask,
+        scheduler_tick: Duration::from_secs(u64::from(settings.scheduler_tick_seconds)),
+        scheduler_timezone: settings.scheduler_timezone.clone(),
         workspace: home.workspace(),
         drain: Duration::from_secs(settings.drain_seconds),
+    }
+}
+
+/// What can be called.
+fn tools(
+    settings: &Settings,
+    effective: &Effective,
+    home: &Home,
+    environment: &Environment,
+) -> Result<ToolboxConfig, Failure> {
+    let wrong = |key: &str, problem: String, help: &str| {
+        Failure::from(ConfigError::setting(effective.origin(key), format!("{key}: {problem}"), help))
+    };
+    let zone_name = &settings.scheduler_timezone;
+    let timezone = jiff::tz::TimeZone::get(zone_name).map_err(|error| {
+        wrong("schedulerTimezone", error.to_string(), "give an IANA time zone such as \"UTC\"")
+    })?;
+    let base = base_folder(effective, "calendars", home);
+    let place = |place: &str| match place.contains("://") {
+        true => place.to_owned(),
+        false => base.join(place).display().to_string(),
+    };
+    let calendars = settings.calendars.iter().map(|(name, at)| CalendarSource::new(name, &place(at)));
+    let calendars = calendars.collect::<Result<Vec<_>, _>>().map_err(|error| {
+        wrong("calendars", error.to_string(), "name a file or an address for each calendar")
+    })?;
+    Ok(ToolboxConfig {
+        skills: skills(settings, effective, home)?,
+        calendars,
+        calendar_cache: home.data().join("calendars"),
+        mcp_servers: settings.mcp_servers.clone(),
+        mcp: McpSettings { environment: environment.pairs(), ..McpSettings::default() },
+        timezone,
+        more: Registry::builder(),
+    })
+}
+
+/// Where skills are and how they run.
+pub(crate) fn skills(
+    settings: &Settings,
+    effective: &Effective,
+    home: &Home,
+) -> Result<SkillOptions, Failure> {
+    let base = base_folder(effective, "skillDirs", home);
+    let config = settings.skill_config.iter().map(|(id, value)| (id.clone(), value.to_string()));
+    let egress = EgressConfig { allow: settings.egress_allow.clone(), ..EgressConfig::default() };
+    Ok(SkillOptions {
+        dirs: settings.skill_dirs.iter().map(|dir| base.join(dir)).collect(),
+        data_dir: home.data().join("skills"),
+        config_json: config.collect(),
+        heap_mib: settings.skill_heap_mib,
+        isolation: match settings.skill_isolation {
+            Isolation::Thread => SkillIsolation::Thread,
+            Isolation::Process => {
+                SkillIsolation::Process { program: own_program()?, args: vec![SKILL_HOST.to_owned()] }
+            }
+        },
+        egress: Arc::new(Egress::new(egress)),
+    })
+}
+
+/// What a relative path of this key starts from: a variable is written in a shell, the file lies in the home.
+fn base_folder(effective: &Effective, key: &str, home: &Home) -> PathBuf {
+    match effective.source(key) {
+        Source::Env | Source::Flag => std::env::current_dir().unwrap_or_else(|_| home.path().to_owned()),
+        Source::File | Source::Default => home.path().to_owned(),
+    }
+}
+
+/// The command of this program that runs one skill between two pipes.
+pub(crate) const SKILL_HOST: &str = "skill-host";
+
+fn own_program() -> Result<PathBuf, Failure> {
+    // The kernel's own link: it leads to this very program even after an update replaced the file.
+    let link = Path::new("/proc/self/exe");
+    if link.exists() {
+        Ok(link.to_owned())
+    } else {
+        std::env::current_exe().map_err(|error| Failure::Plain(error.to_string()))
     }
 }
 
@@ -127,6 +218,12 @@ fn prices(settings: &Settings, effective: &Effective) -> Result<PriceTable, Fail
     };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     Ok(PriceTable::built_in().with_file(&text).map_err(|error| wrong(error.to_string()))?)
+}
+
+/// Tools that cannot stand side by side are a matter of the skills.
+pub(crate) fn tools_failure(problem: &str, effective: &Effective) -> Failure {
+    let help = "rename the skill, or take its folder out of skillDirs";
+    ConfigError::setting(effective.origin("skillDirs"), problem.to_owned(), help).into()
 }
 
 /// Models that cannot be put together are a matter of the settings.

@@ -1,5 +1,6 @@
 //! The server's settings: one table of keys, from which come the loader, the listing, the schema and the reference page.
 
+mod blocks;
 mod diagnostic;
 mod document;
 mod effective;
@@ -20,4 +21,4 @@ pub(crate) use effective::{Effective, Flags, Source, load};
 pub(crate) use exposure::{check_exposure, host_address};
 pub(crate) use list::{listed, listed_json};
 pub(crate) use schema::schema;
-pub(crate) use settings::Settings;
+pub(crate) use settings::{Isolation, Settings, Undeclared};

@@ -26,6 +26,10 @@ impl Environment {
         self.get(name).filter(|value| !value.is_empty())
     }
 
+    pub(crate) fn pairs(&self) -> BTreeMap<String, String> {
+        self.0.clone()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }

@@ -3,6 +3,7 @@
 use crate::config::ConfigError;
 use crate::home::HomeError;
 use cortex_api::ClientError;
+use cortex_tools::SkillProblem;
 use std::io;
 
 /// The exit codes of every command.
@@ -35,6 +36,8 @@ pub(crate) enum Failure {
     Usage(String),
     #[error(transparent)]
     Config(#[from] ConfigError),
+    #[error("{}", lines(.0))]
+    Skills(Vec<SkillProblem>),
     #[error("already running, pid {pid}")]
     AlreadyRunning { pid: u32 },
     #[error("not running; `cortex start` starts it")]
@@ -52,11 +55,15 @@ pub(crate) enum Failure {
     OutputClosed,
 }
 
+fn lines(problems: &[SkillProblem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
-            Self::Config(_) => Exit::Config,
+            Self::Config(_) | Self::Skills(_) => Exit::Config,
             Self::AlreadyRunning { .. } | Self::NotRunning | Self::Unreachable { .. } => Exit::Running,
             Self::Home(_) | Self::Coded { .. } | Self::Plain(_) => Exit::Error,
             Self::OutputClosed => Exit::Ok,

@@ -84,6 +84,11 @@ impl Home {
         self.path.join("cortex.db")
     }
 
+    /// What tools keep: each skill's database, fetched calendars.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
     pub(crate) fn workspace(&self) -> PathBuf {
         self.path.join("workspace")
     }

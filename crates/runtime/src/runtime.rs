@@ -2,6 +2,7 @@
 
 use crate::approval::{self, ApprovalDesk};
 use crate::config::RuntimeConfig;
+use crate::effect::check_calls::asks_first;
 use crate::floor::FloorReader;
 use crate::intake::Intake;
 use crate::mint;
@@ -92,9 +93,13 @@ impl Runtime {
         ScheduleDesk(Arc::clone(&self.0))
     }
 
-    /// The tools that can be called now.
-    pub fn tools(&self) -> Vec<ToolDefinition> {
-        self.0.tools.definitions()
+    /// The tools that can be called now, each with whether it asks first.
+    pub fn tools(&self) -> Vec<(ToolDefinition, bool)> {
+        let with_question = |tool: ToolDefinition| {
+            let asks_first = asks_first(&self.0, tool.mutation);
+            (tool, asks_first)
+        };
+        self.0.tools.definitions().into_iter().map(with_question).collect()
     }
 
     /// Expires open questions and fires schedules until `stop`; run it once, beside the pump.

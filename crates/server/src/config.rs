@@ -5,6 +5,7 @@ use axum::Router;
 use cortex_models::ModelsConfig;
 use cortex_runtime::RuntimeConfig;
 use cortex_store::Durability;
+use cortex_tools::ToolboxConfig;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ pub struct ServeConfig {
     pub allowed_origins: Vec<String>,
     pub runtime: RuntimeConfig,
     pub models: ModelsConfig,
+    pub tools: ToolboxConfig,
     /// More routes behind the same guard; the benchmarks put their baselines here.
     pub more_routes: Router,
 }

@@ -9,6 +9,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+mod approval;
 mod event;
 mod health;
 mod inbox;
@@ -17,7 +18,9 @@ mod metrics;
 mod openapi;
 mod outbox;
 mod outbox_admin;
+mod schedule;
 mod status;
+mod tool;
 mod usage;
 
 /// The routes that need no credential. Every other route answers 401 without one.
@@ -60,6 +63,24 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(outbox_admin::discard))
         .routes(routes!(event::trace))
         .routes(routes!(event::live))
+        .routes(routes!(approval::list))
+        .routes(routes!(approval::show))
+        .routes(routes!(approval::approve))
+        .routes(routes!(approval::deny))
+        .routes(routes!(approval::grant))
+        .routes(routes!(approval::grants))
+        .routes(routes!(approval::revoke))
+        .routes(routes!(schedule::list))
+        .routes(routes!(schedule::create))
+        .routes(routes!(schedule::preview))
+        .routes(routes!(schedule::show))
+        .routes(routes!(schedule::update))
+        .routes(routes!(schedule::pause))
+        .routes(routes!(schedule::resume))
+        .routes(routes!(schedule::delete))
+        .routes(routes!(schedule::run_now))
+        .routes(routes!(tool::list))
+        .routes(routes!(tool::trust))
         .routes(routes!(usage::usage))
         .routes(routes!(status::status))
 }

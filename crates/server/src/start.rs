@@ -11,6 +11,7 @@ use cortex_runtime::Runtime;
 use cortex_store::{
     HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreHealth, StoreThread,
 };
+use cortex_tools::{RegistryError, StoredTrust, Toolbox, ToolboxError};
 use cortex_types::{Clock, SystemClock};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -35,6 +36,10 @@ pub enum StartError {
     Listen { address: SocketAddr, source: std::io::Error },
     #[error(transparent)]
     Models(#[from] ModelsError),
+    #[error(transparent)]
+    Tools(#[from] ToolboxError),
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
 }
 
 /// A server at work. Dropping it stops nothing; call `stop`.
@@ -46,6 +51,8 @@ pub struct RunningServer {
     doors: JoinHandle<()>,
     turns: JoinHandle<()>,
     watcher: JoinHandle<()>,
+    keeper: JoinHandle<()>,
+    toolbox: Arc<Toolbox>,
     store: StoreThread,
     lock: HomeLock,
 }
@@ -65,7 +72,10 @@ pub async fn start_with_clock(
     let (store, store_thread) = Store::open(store_config)?;
     let keys = keep_keys(&store, &config, &*clock).await?;
     let bus = Bus::default();
-    let runtime = Runtime::new(config.runtime, store.clone(), bus.clone(), Arc::clone(&clock));
+    let trust = StoredTrust { store: store.clone(), clock: Arc::clone(&clock) };
+    let (toolbox, tools) = Toolbox::open(config.tools, Arc::new(trust)).await?;
+    let toolbox = Arc::new(toolbox);
+    let runtime = Runtime::new(config.runtime, store.clone(), bus.clone(), Arc::clone(&clock), tools)?;
     let boot = runtime.recover().await?;
     tracing::info!(
         requeued = boot.recovered.requeued,
@@ -78,6 +88,8 @@ pub async fn start_with_clock(
     let address = listener.local_addr().map_err(refused)?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
     let app = Arc::new(App {
+        runtime: runtime.clone(),
+        toolbox: Arc::clone(&toolbox),
         intake: runtime.intake(),
         outbox: runtime.outbox(),
         store: store.clone(),
@@ -96,8 +108,21 @@ pub async fn start_with_clock(
     drop(app.models.set(Arc::clone(&models)));
     let doors = tokio::spawn(listener::serve(listener, router, stop_doors.clone()));
     let turns = tokio::spawn(runtime.pump(models).run(stop_turns.clone()));
+    let keeper_stop = stop_doors.clone();
+    let keeper = tokio::spawn(async move { runtime.keep_time(keeper_stop).await });
     let watcher = tokio::spawn(watch_store(store, stop_doors.clone()));
-    Ok(RunningServer { address, stop_doors, stop_turns, doors, turns, watcher, store: store_thread, lock })
+    Ok(RunningServer {
+        address,
+        stop_doors,
+        stop_turns,
+        doors,
+        turns,
+        watcher,
+        keeper,
+        toolbox,
+        store: store_thread,
+        lock,
+    })
 }
 
 impl RunningServer {
@@ -109,11 +134,12 @@ impl RunningServer {
     pub async fn stop(self) {
         self.stop_doors.cancel();
         self.stop_turns.cancel();
-        for task in [self.doors, self.turns, self.watcher] {
+        for task in [self.doors, self.turns, self.watcher, self.keeper] {
             if let Err(error) = task.await {
                 tracing::error!(%error, "A part of the server ended by a panic");
             }
         }
+        self.toolbox.stop().await;
         let store = self.store;
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::error!("The store could not be waited for");

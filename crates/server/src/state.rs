@@ -4,8 +4,9 @@ use crate::auth::KeyRing;
 use crate::guard::Doors;
 use cortex_bus::Bus;
 use cortex_models::Models;
-use cortex_runtime::{Intake, OutboxDesk};
+use cortex_runtime::{Intake, OutboxDesk, Runtime};
 use cortex_store::{Store, StoreHealth};
+use cortex_tools::Toolbox;
 use cortex_types::{Clock, Millis};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::net::SocketAddr;
@@ -16,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) type AppState = Arc<App>;
 
 pub(crate) struct App {
+    pub(crate) runtime: Runtime,
+    pub(crate) toolbox: Arc<Toolbox>,
     pub(crate) intake: Intake,
     pub(crate) outbox: OutboxDesk,
     pub(crate) store: Store,

@@ -101,18 +101,6 @@ impl Approvals<'_> {
         self.0.read(move |connection| by_key(connection, &ApprovalKey::Id(id))).await
     }
 
-    /// The approval of one call of an event, for the check right before it runs.
-    pub async fn of_call(&self, event: &Event, call_id: String) -> Result<Option<Approval>, StoreError> {
-        let seq = event.seq;
-        self.0
-            .read(move |connection| {
-                let sql = format!("{SELECT} WHERE a.event_seq = ?1 AND a.call_id = ?2 ORDER BY a.created_at DESC, a.rowid DESC LIMIT 1");
-                let found = connection.prepare_cached(&sql)?.query_row(params![seq, call_id], |row| Ok(read(row)));
-                found.optional()?.transpose()
-            })
-            .await
-    }
-
     /// Newest first; only open ones, or all.
     pub async fn list(&self, only_open: bool, limit: u32) -> Result<Vec<Approval>, StoreError> {
         self.0

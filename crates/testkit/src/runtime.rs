@@ -10,6 +10,7 @@ use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_runtime::{BootReport, IncomingEvent, Runtime, RuntimeConfig};
 use cortex_store::TracedEvent;
+use cortex_tools::{Registry, RegistryBuilder};
 use cortex_types::{AcceptedEvent, Clock, Event, EventId, InboxStatus, Millis, Priority};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,11 +24,12 @@ pub struct RuntimeSetup {
     models: TestModels,
     clock: Arc<dyn Clock>,
     flow: Arc<dyn Fn(&mut RuntimeConfig) + Send + Sync>,
+    tools: Arc<dyn Fn() -> RegistryBuilder + Send + Sync>,
 }
 
 impl RuntimeSetup {
     pub fn new(models: TestModels, time: &FrozenTime) -> Self {
-        Self { models, clock: time.clock(), flow: Arc::new(|_| {}) }
+        Self { models, clock: time.clock(), flow: Arc::new(|_| {}), tools: Arc::new(Registry::builder) }
     }
 
     pub fn scripted(script: serde_json::Value, time: &FrozenTime) -> Self {
@@ -36,6 +38,12 @@ impl RuntimeSetup {
 
     pub fn flow(mut self, change: impl Fn(&mut RuntimeConfig) + Send + Sync + 'static) -> Self {
         self.flow = Arc::new(change);
+        self
+    }
+
+    /// The tools beside those that the flow brings.
+    pub fn tools(mut self, tools: impl Fn() -> RegistryBuilder + Send + Sync + 'static) -> Self {
+        self.tools = Arc::new(tools);
         self
     }
 
@@ -49,12 +57,18 @@ impl RuntimeSetup {
         let mut config = RuntimeConfig::for_workspace(folder.join("workspace"));
         (self.flow)(&mut config);
         let bus = Bus::default();
-        let runtime = Runtime::new(config, store.clone(), bus.clone(), Arc::clone(&self.clock));
+        let runtime =
+            Runtime::new(config, store.clone(), bus.clone(), Arc::clone(&self.clock), (self.tools)());
+        let runtime = runtime.expect("no two tools share a name");
         let boot = runtime.recover().await.expect("a store can be recovered");
         let models = Models::assemble(self.models.config(&folder), Arc::clone(&self.clock)).await;
         let models = Arc::new(models.expect("the models can be assembled"));
         let stop = CancellationToken::new();
-        let pump = tokio::spawn(runtime.pump(models).run(stop.clone()));
+        let (pump, keeper) = (runtime.pump(models), runtime.clone());
+        let (pump_stop, keeper_stop) = (stop.clone(), stop.clone());
+        let pump = tokio::spawn(async move {
+            tokio::join!(pump.run(pump_stop), keeper.keep_time(keeper_stop));
+        });
         TestRuntime { store, bus, runtime, boot, stop, pump }
     }
 }

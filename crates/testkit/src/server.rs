@@ -12,6 +12,7 @@ use cortex_api::Client;
 use cortex_runtime::RuntimeConfig;
 use cortex_server::{OwnerKey, RunningServer, ServeConfig, start_with_clock};
 use cortex_store::Durability;
+use cortex_tools::ToolboxConfig;
 use cortex_types::{Clock, SystemClock};
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -31,6 +32,7 @@ pub struct ServerSetup {
     allowed_hosts: Vec<String>,
     allowed_origins: Vec<String>,
     more_routes: Router,
+    tools: Arc<dyn Fn(&mut ToolboxConfig) + Send + Sync>,
 }
 
 impl ServerSetup {
@@ -42,6 +44,7 @@ impl ServerSetup {
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             more_routes: Router::new(),
+            tools: Arc::new(|_| {}),
         }
     }
 
@@ -80,6 +83,12 @@ impl ServerSetup {
         self
     }
 
+    /// Changes what is in the toolbox.
+    pub fn tools(mut self, change: impl Fn(&mut ToolboxConfig) + Send + Sync + 'static) -> Self {
+        self.tools = Arc::new(change);
+        self
+    }
+
     pub async fn start(self) -> RunningTestServer {
         let home = memory_folder();
         let running = self.start_in(home.path()).await;
@@ -91,6 +100,8 @@ impl ServerSetup {
         // A test that stops its server does not wait for a model that never answers.
         runtime.drain = std::time::Duration::ZERO;
         (self.flow)(&mut runtime);
+        let mut tools = ToolboxConfig::built_in(home.join("data"));
+        (self.tools)(&mut tools);
         let config = ServeConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             home: home.to_owned(),
@@ -101,6 +112,7 @@ impl ServerSetup {
             allowed_origins: self.allowed_origins.clone(),
             runtime,
             models: self.models.config(home),
+            tools,
             more_routes: self.more_routes.clone(),
         };
         start_with_clock(config, Arc::clone(&self.clock)).await.expect("the server starts")

@@ -11,6 +11,9 @@ mod skill;
 mod time_now;
 mod tls;
 mod tool;
+mod toolbox;
+mod trust;
+mod trusted_mcp;
 
 pub use calendar::{
     CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarSource, CalendarSourceError,
@@ -25,11 +28,13 @@ pub use mcp::{McpServer, McpServerStatus, McpServers, McpServersError, McpSet, M
 pub use registry::{CheckedCall, Registry, RegistryBuilder, RegistryError, ToolProvider};
 pub use skill::{
     Place, SKILL_TYPES, Severity, Skill, SkillIsolation, SkillManifest, SkillOptions, SkillPermissions,
-    SkillProblem, SkillSet, SkillState, TemplateFile, TrustError, TrustStore, TrustStoreError, check_skill,
-    pin_definitions, run_skill_child, skill_template, trust_definitions,
+    SkillProblem, SkillSet, SkillState, TemplateFile, TrustError, check_skill, run_skill_child,
+    skill_template,
 };
 pub use time_now::TimeNow;
 pub use tool::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolNameError,
     ToolOutcome, ToolRunner, ToolSource,
 };
+pub use toolbox::{Toolbox, ToolboxConfig, ToolboxError};
+pub use trust::{StoredTrust, TrustStore, TrustStoreError, pin_definitions, trust_definitions};

@@ -8,6 +8,7 @@ mod content;
 mod offer;
 mod supervisor;
 
+pub(crate) use config::name_part;
 pub use config::{McpServer, McpServers, McpServersError};
 
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
@@ -103,7 +104,7 @@ impl McpSet {
                 stop: stop.clone(),
             };
             tokio::spawn(supervisor.run());
-            (config::name_part(&name), Server { name, view: seen })
+            (name_part(&name), Server { name, view: seen })
         };
         let servers = servers.0.into_iter().map(start).collect();
         Self { servers, changes, settings, _stop_on_drop: stop.clone().drop_guard(), stop }

@@ -1,6 +1,5 @@
 //! The one registry: which tools there are, whether a call of one is in order, and the clock it runs against.
 
-use crate::mcp::McpSet;
 use crate::schema::InputSchema;
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,12 +16,6 @@ const LAST_WORD: Duration = Duration::from_millis(50);
 pub trait ToolProvider: ToolRunner {
     /// What it offers at this moment.
     fn definitions(&self) -> Vec<ToolDefinition>;
-}
-
-impl ToolProvider for McpSet {
-    fn definitions(&self) -> Vec<ToolDefinition> {
-        Self::definitions(self)
-    }
 }
 
 /// Why a registry cannot be made.

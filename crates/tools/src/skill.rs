@@ -13,7 +13,6 @@ mod program;
 mod set;
 mod strip;
 mod template;
-mod trust;
 mod wire;
 mod worker;
 
@@ -23,4 +22,3 @@ pub use options::{SkillIsolation, SkillOptions};
 pub use problem::{Place, Severity, SkillProblem};
 pub use set::{Skill, SkillSet, SkillState, TrustError, check_skill};
 pub use template::{SKILL_TYPES, TemplateFile, skill_template};
-pub use trust::{TrustStore, TrustStoreError, pin_definitions, trust_definitions};

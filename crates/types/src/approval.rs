@@ -13,6 +13,12 @@ pub enum Decision {
     Expired,
 }
 
+impl Decision {
+    pub fn as_str(self) -> &'static str {
+        ApprovalStatus::from(self).as_str()
+    }
+}
+
 /// A question about one call, before it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewApproval {

@@ -46,6 +46,17 @@ pub enum ToolEnding {
 }
 
 impl ToolEnding {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+            Self::Refused => "refused",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+        }
+    }
+
     pub fn is_error(self) -> bool {
         self != Self::Done
     }

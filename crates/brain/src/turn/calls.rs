@@ -1,17 +1,33 @@
 //! Where each tool call of the last answer stands, read off the journal.
 
-use cortex_types::{ChatReply, Decision, StepBody, ToolCall};
+use cortex_types::{ApprovalId, ChatReply, Decision, StepBody, ToolCall};
+use std::collections::HashSet;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CallState {
     Open,
     /// A person was asked and has not answered.
     Asked,
-    Decided(Decision),
+    Decided(Decision, ApprovalId),
     Started {
         mutates: bool,
     },
     Answered,
+}
+
+/// Gives every call of an answer an id of its own: two calls under one id could not be told apart in the journal,
+/// and one approval would cover both.
+pub(super) fn with_distinct_ids(mut reply: ChatReply) -> ChatReply {
+    let mut taken = HashSet::new();
+    for (position, call) in reply.tool_calls.iter_mut().enumerate() {
+        let mut tries = 0;
+        while call.id.is_empty() || taken.contains(&call.id) {
+            call.id = format!("call_{position}_{tries}");
+            tries += 1;
+        }
+        taken.insert(call.id.clone());
+    }
+    reply
 }
 
 /// The calls of `reply` in order, each with its state. Providers reuse call ids from round to round, so only what
@@ -22,8 +38,8 @@ pub(super) fn states(reply: &ChatReply, steps: &[StepBody]) -> Vec<(ToolCall, Ca
     let state_of = |id: &str| {
         since.iter().fold(CallState::Open, |state, step| match step {
             StepBody::ApprovalAsked { call_id, .. } if call_id == id => CallState::Asked,
-            StepBody::ApprovalDecided { call_id, decision, .. } if call_id == id => {
-                CallState::Decided(*decision)
+            StepBody::ApprovalDecided { call_id, decision, approval } if call_id == id => {
+                CallState::Decided(*decision, approval.clone())
             }
             StepBody::ToolStarted { call_id, mutates, .. } if call_id == id => {
                 CallState::Started { mutates: *mutates }

@@ -7,6 +7,8 @@ use cortex_types::{Event, FinishReason, InboxStatus, Millis, Priority, TokenUsag
 const LIMITS: TurnLimits =
     TurnLimits { attempts_max: 5, tool_rounds_max: 8, tokens_max: Some(1_000), day_tokens_left: None };
 
+const READS: Verdict = Verdict::Free { mutates: false };
+
 fn context(attempts: u32) -> TurnContext {
     let event = Event {
         seq: 1,
@@ -134,7 +136,7 @@ fn a_recorded_final_answer_is_not_asked_for_again() {
 fn a_read_only_call_is_checked_started_run_and_answered() {
     let mut turn = turn(Vec::new());
     assert_eq!(kinds(&turn.step(answered(reply("", &[("a.b", "{}")])))), ["record", "check"]);
-    let effects = turn.step(verdicts(&[("a.b", 0, Verdict::Free)]));
+    let effects = turn.step(verdicts(&[("a.b", 0, READS)]));
     let [Effect::Record { steps, .. }, Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!((steps, calls.len()), (&vec![started("a.b", false)], 1));
     let effects = turn.step(ran("a.b", 0, ToolEnding::Done));
@@ -149,7 +151,7 @@ fn a_read_only_call_is_checked_started_run_and_answered() {
 fn siblings_that_read_run_at_once_and_those_that_change_wait_for_a_person() {
     let mut turn = turn(Vec::new());
     turn.step(answered(reply("", &[("a.read", "{}"), ("a.write", "{}")])));
-    let gate = verdicts(&[("a.read", 0, Verdict::Free), ("a.write", 1, Verdict::Gated)]);
+    let gate = verdicts(&[("a.read", 0, READS), ("a.write", 1, Verdict::Gated)]);
     assert_eq!(kinds(&turn.step(gate)), ["record", "run"]);
     let effects = turn.step(ran("a.read", 0, ToolEnding::Done));
     let [Effect::Record { .. }, Effect::AskApprovals(calls)] = &effects[..] else { panic!("{effects:?}") };
@@ -215,18 +217,67 @@ fn two_approved_changes_run_one_after_the_other() {
 #[test]
 fn refused_calls_and_those_beyond_the_limit_are_answered_with_an_error_each() {
     let mut turn = turn(Vec::new());
-    turn.step(answered(reply("", &[("a.b", "{}"); 200])));
-    let refuse = |position| ("a.b", position, Verdict::Refused("not run: no such tool".into()));
-    let all: Vec<_> = (0..200).map(refuse).collect();
-    let effects = turn.step(verdicts(&all));
-    let [Effect::Record { steps, .. }, Effect::CallModel(request)] = &effects[..] else {
+    let effects = turn.step(answered(reply("", &[("a.b", "{}"); 200])));
+    let [Effect::Record { steps, .. }, Effect::CheckCalls(checked)] = &effects[..] else {
         panic!("{effects:?}")
     };
-    assert_eq!((steps.len(), request.messages.len()), (200, 202));
-    let StepBody::ToolAnswered { text, ending: ToolEnding::Refused, .. } = &steps[199] else {
+    assert_eq!(
+        (steps.len(), checked.len()),
+        (1 + 168, 32),
+        "the answer and one error for each call too many"
+    );
+    let Some(StepBody::ToolAnswered { text, ending: ToolEnding::Refused, .. }) = steps.last() else {
         panic!("{steps:?}")
     };
     assert!(text.contains("at most 32"), "{text}");
+    let refuse = |position| ("a.b", position, Verdict::Refused("not run: no such tool".into()));
+    let effects = turn.step(verdicts(&(0..32).map(refuse).collect::<Vec<_>>()));
+    let [Effect::Record { steps, .. }, Effect::CallModel(request)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!((steps.len(), request.messages.len()), (32, 202));
+}
+
+#[test]
+fn an_approval_of_an_earlier_round_covers_no_later_call_of_the_same_id() {
+    let steps = vec![
+        model_asked(&[("a.write", "{}")]),
+        decided("a.write", Decision::Approved),
+        started("a.write", true),
+        StepBody::ToolAnswered {
+            call_id: id("a.write", 0),
+            name: "a.write".into(),
+            text: "ok".into(),
+            ending: ToolEnding::Done,
+        },
+    ];
+    let mut turn = turn(steps);
+    assert_eq!(kinds(&turn.step(answered(reply("", &[("a.write", "{}")])))), ["record", "check"]);
+    let effects = turn.step(verdicts(&[("a.write", 0, READS)]));
+    let [Effect::Record { .. }, Effect::RunTools(ready)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(ready[0].clearance, Clearance::Free);
+}
+
+#[test]
+fn two_calls_under_one_id_are_told_apart() {
+    let mut doubled = reply("", &[("a.x", "{}"), ("a.y", "{}"), ("a.z", "{}")]);
+    doubled.tool_calls.iter_mut().for_each(|call| call.id = "same".into());
+    doubled.tool_calls[2].id = String::new();
+    let effects = turn(Vec::new()).step(answered(doubled));
+    let [Effect::Record { .. }, Effect::CheckCalls(calls)] = &effects[..] else { panic!("{effects:?}") };
+    let ids: std::collections::BTreeSet<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+}
+
+#[test]
+fn a_crash_while_an_undeclared_call_ran_makes_it_unknown() {
+    let mut running = turn(Vec::new());
+    running.step(answered(reply("", &[("a.b", "{}")])));
+    let effects = running.step(verdicts(&[("a.b", 0, Verdict::Free { mutates: true })]));
+    let [Effect::Record { steps, .. }, Effect::RunTools(_)] = &effects[..] else { panic!("{effects:?}") };
+    let mut journal = vec![model_asked(&[("a.b", "{}")])];
+    journal.extend(steps.clone());
+    assert_eq!(kinds(&turn(journal).step(Input::Begin)), ["record", "call"]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::redact::Redactor;
 use crate::terminal::talk;
 use cortex_server::{RunningServer, ServeConfig, StartError};
 use cortex_store::LockError;
+use cortex_tools::ToolboxError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Run the server in the foreground
@@ -101,6 +102,12 @@ fn told(error: StartError, effective: &Effective) -> Failure {
             Failure::Coded { code: "cannot_listen", message: error.to_string() }
         }
         StartError::Models(error) => assemble::models_failure(&error, effective),
+        // Each line names its own file and fix.
+        StartError::Tools(ToolboxError::Skills(problems)) => Failure::Skills(problems),
+        StartError::Tools(error @ (ToolboxError::Registry(_) | ToolboxError::Name(_))) => {
+            assemble::tools_failure(&error.to_string(), effective)
+        }
+        StartError::Registry(error) => assemble::tools_failure(&error.to_string(), effective),
     }
 }
 

@@ -45,5 +45,6 @@ fn default_of(key: &Key) -> String {
         Fallback::Integer(number) => format!("`{number}`"),
         Fallback::Flag(flag) => format!("`{flag}`"),
         Fallback::EmptyList => "`[]`".to_owned(),
+        Fallback::EmptyObject => "`{}`".to_owned(),
     }
 }

@@ -141,7 +141,11 @@ impl Reader<'_> {
         checked.map_err(|problem| {
             let help = match key.default {
                 Fallback::Unset => format!("give {}, or remove the key", key.kind.expected()),
-                Fallback::Text(_) | Fallback::Integer(_) | Fallback::Flag(_) | Fallback::EmptyList => {
+                Fallback::Text(_)
+                | Fallback::Integer(_)
+                | Fallback::Flag(_)
+                | Fallback::EmptyList
+                | Fallback::EmptyObject => {
                     format!(
                         "give {}, or remove the key for the default {}",
                         key.kind.expected(),

@@ -1,6 +1,6 @@
 //! What a value may be: checked the same way whether it came from the file, a variable or a flag.
 
-use super::{host_address, providers};
+use super::{blocks, host_address, providers};
 use serde_json::{Map, Value, json};
 
 /// The kinds of values.
@@ -27,6 +27,10 @@ pub(crate) enum Kind {
     Path,
     TextList,
     Providers,
+    HostPorts,
+    McpServers,
+    Calendars,
+    SkillConfig,
 }
 
 impl Kind {
@@ -50,6 +54,10 @@ impl Kind {
             Self::TimeZone => value.as_str().is_some_and(|text| jiff::tz::TimeZone::get(text).is_ok()),
             Self::TextList => value.as_array().is_some_and(|items| items.iter().all(is_text)),
             Self::Providers => return providers::check(value).map(|()| value.clone()),
+            Self::HostPorts => return blocks::check_host_ports(value).map(|()| value.clone()),
+            Self::McpServers => return blocks::check_mcp_servers(value).map(|()| value.clone()),
+            Self::Calendars => return blocks::check_calendars(value).map(|()| value.clone()),
+            Self::SkillConfig => return blocks::check_skill_config(value).map(|()| value.clone()),
         };
         if fits {
             Ok(value.clone())
@@ -79,13 +87,15 @@ impl Kind {
                 "false" | "0" | "no" | "off" => json!(false),
                 _ => json!(text),
             },
-            Self::TextList => match serde_json::from_str::<Value>(text) {
+            Self::TextList | Self::HostPorts => match serde_json::from_str::<Value>(text) {
                 Ok(list @ Value::Array(_)) => list,
                 Ok(_) | Err(_) => {
                     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect()
                 }
             },
-            Self::Providers => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
+            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig => {
+                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+            }
         };
         self.check(&read)
     }
@@ -103,6 +113,10 @@ impl Kind {
             Self::TimeZone => "an IANA time zone such as \"UTC\" or \"Europe/Berlin\"".to_owned(),
             Self::TextList => "a list of non-empty strings".to_owned(),
             Self::Providers => "an object {\"profiles\": […]}".to_owned(),
+            Self::HostPorts => "a list of \"host:port\"".to_owned(),
+            Self::McpServers => "an object of MCP servers by name".to_owned(),
+            Self::Calendars => "an object {\"<name>\": \"<file or address>\"}".to_owned(),
+            Self::SkillConfig => "an object {\"<skill>\": {…}}".to_owned(),
         }
     }
 
@@ -116,7 +130,12 @@ impl Kind {
             Self::Flag => json!({"type": "boolean"}),
             Self::Choice(words) => json!({"enum": words}),
             Self::Url => json!({"type": "string", "pattern": "^(off|https?://.+|.*\\$\\{.+)$"}),
-            Self::TextList => json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
+            Self::TextList | Self::HostPorts => {
+                json!({"type": "array", "items": {"type": "string", "minLength": 1}})
+            }
+            Self::McpServers => blocks::mcp_servers_schema(),
+            Self::Calendars => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            Self::SkillConfig => json!({"type": "object", "additionalProperties": {"type": "object"}}),
             Self::Providers => providers::schema(),
         };
         schema.as_object().cloned().unwrap_or_default()
@@ -138,7 +157,8 @@ impl Kind {
             Self::Url => "address or `off`".to_owned(),
             Self::TimeZone => "IANA time zone".to_owned(),
             Self::TextList => "list of strings".to_owned(),
-            Self::Providers => "object".to_owned(),
+            Self::HostPorts => "list of `host:port`".to_owned(),
+            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig => "object".to_owned(),
         }
     }
 
@@ -155,7 +175,12 @@ impl Kind {
         };
         match self {
             // Never echo what may be half of a key or a password.
-            Self::Secret | Self::Url | Self::Providers => name.to_owned(),
+            Self::Secret
+            | Self::Url
+            | Self::Providers
+            | Self::McpServers
+            | Self::Calendars
+            | Self::SkillConfig => name.to_owned(),
             Self::Text
             | Self::Host
             | Self::Integer { .. }
@@ -164,7 +189,8 @@ impl Kind {
             | Self::Choice(_)
             | Self::TimeZone
             | Self::Path
-            | Self::TextList => value.to_string().chars().take(60).collect(),
+            | Self::TextList
+            | Self::HostPorts => value.to_string().chars().take(60).collect(),
         }
     }
 }

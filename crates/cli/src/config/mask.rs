@@ -15,11 +15,24 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     ["key", "token", "secret", "password", "authorization"].iter().any(|word| name.contains(word))
 }
 
+/// Whether every value in a block of this name may be a secret.
+fn is_secret_block(name: &str) -> bool {
+    matches!(name, "env" | "headers" | "calendars")
+}
+
 /// The value as a listing may show it.
 pub(crate) fn masked(key: &Key, value: &Value) -> Value {
     match (&key.kind, value) {
         (_, Value::Null) => Value::Null,
         (Kind::Secret, _) => Value::from(MASK),
+        // A calendar's private address is as good as a password; a file is not.
+        (Kind::Calendars, Value::Object(places)) => {
+            let shown = |place: &Value| match place.as_str() {
+                Some(text) if text.contains("://") => Value::from(MASK),
+                Some(_) | None => place.clone(),
+            };
+            places.iter().map(|(name, place)| (name.clone(), shown(place))).collect()
+        }
         (_, value) => masked_deep(value),
     }
 }
@@ -30,7 +43,14 @@ fn masked_deep(value: &Value) -> Value {
             .iter()
             .map(|(name, field)| {
                 let is_secret = is_secret_name(name) && (field.is_string() || field.is_number());
-                (name.clone(), if is_secret { Value::from(MASK) } else { masked_deep(field) })
+                let shown = if is_secret {
+                    Value::from(MASK)
+                } else if let Some(inner) = field.as_object().filter(|_| is_secret_block(name)) {
+                    inner.keys().map(|name| (name.clone(), Value::from(MASK))).collect()
+                } else {
+                    masked_deep(field)
+                };
+                (name.clone(), shown)
             })
             .collect(),
         Value::Array(items) => items.iter().map(masked_deep).collect(),
@@ -59,7 +79,11 @@ pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
 fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
     for property in &object.properties {
         let is_block = property.value.as_object().is_some();
-        if is_secret_name(property.name.as_str()) && !is_block {
+        if is_secret_block(property.name.as_str())
+            && let Some(block) = property.value.as_object()
+        {
+            ranges.extend(block.properties.iter().map(|inner| inside(&inner.value)));
+        } else if is_secret_name(property.name.as_str()) && !is_block {
             ranges.push(inside(&property.value));
         } else {
             collect_below(&property.value, ranges);

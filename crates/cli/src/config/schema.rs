@@ -11,7 +11,11 @@ pub(crate) fn schema() -> Value {
         property.insert("description".to_owned(), json!(key.help));
         match key.default {
             Fallback::Unset => {}
-            Fallback::Text(_) | Fallback::Integer(_) | Fallback::Flag(_) | Fallback::EmptyList => {
+            Fallback::Text(_)
+            | Fallback::Integer(_)
+            | Fallback::Flag(_)
+            | Fallback::EmptyList
+            | Fallback::EmptyObject => {
                 property.insert("default".to_owned(), key.default_value());
             }
         }

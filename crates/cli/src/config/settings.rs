@@ -2,9 +2,11 @@
 
 use super::effective::Effective;
 use cortex_models::ProviderSettings;
+use cortex_tools::{HostPort, McpServers};
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The keys that this version acts on. The rest of the table is checked and listed all the same.
@@ -35,8 +37,38 @@ pub(crate) struct Settings {
     pub(crate) inbox_max_restarts: u32,
     pub(crate) max_parallel_topics: u32,
     pub(crate) max_tool_rounds: u32,
+    pub(crate) skill_dirs: Vec<PathBuf>,
+    pub(crate) skill_config: Map<String, Value>,
+    #[serde(rename = "skillHeapMiB")]
+    pub(crate) skill_heap_mib: u32,
+    pub(crate) skill_isolation: Isolation,
+    pub(crate) undeclared_tools: Undeclared,
+    pub(crate) mcp_servers: McpServers,
+    pub(crate) egress_allow: Vec<HostPort>,
+    pub(crate) calendars: BTreeMap<String, String>,
+    pub(crate) tool_timeout_ms: u64,
+    pub(crate) approval_ttl_minutes: u32,
+    pub(crate) approvers: Vec<String>,
+    pub(crate) scheduler_tick_seconds: u32,
+    pub(crate) scheduler_timezone: String,
     pub(crate) drain_seconds: u64,
     pub(crate) log_level: String,
+}
+
+/// `skillIsolation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Isolation {
+    Thread,
+    Process,
+}
+
+/// `undeclaredTools`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Undeclared {
+    Run,
+    Ask,
 }
 
 impl Settings {

@@ -20,6 +20,7 @@ pub(crate) enum Fallback {
     Integer(i64),
     Flag(bool),
     EmptyList,
+    EmptyObject,
 }
 
 impl Key {
@@ -30,7 +31,7 @@ impl Key {
     /// `outboxMaxAttempts` → `CORTEX_OUTBOX_MAX_ATTEMPTS`.
     pub(crate) fn variable(&self) -> String {
         let mut variable = String::from("CORTEX_");
-        for letter in self.name.chars() {
+        for letter in self.name.replace("MiB", "Mib").chars() {
             if letter.is_ascii_uppercase() {
                 variable.push('_');
             }
@@ -46,6 +47,7 @@ impl Key {
             Fallback::Integer(number) => json!(number),
             Fallback::Flag(flag) => json!(flag),
             Fallback::EmptyList => json!([]),
+            Fallback::EmptyObject => json!({}),
         }
     }
 }
@@ -175,7 +177,51 @@ pub(crate) const KEYS: &[Key] = &[
         "Topics that are answered at the same time; inside a topic always one event.",
     ),
     count("maxToolRounds", 1, 64, 8, "Tool rounds of one turn before the model must answer."),
-    key("skillDirs", Kind::TextList, Fallback::EmptyList, "Trusted folders of skills."),
+    key(
+        "skillDirs",
+        Kind::TextList,
+        Fallback::EmptyList,
+        "Trusted folders of skills; each folder in one of them is a skill. Relative to the home, or in the variable to where the server is started.",
+    ),
+    key(
+        "skillConfig",
+        Kind::SkillConfig,
+        Fallback::EmptyObject,
+        "What each skill finds in ctx.config, by the skill's id.",
+    ),
+    count("skillHeapMiB", 4, 4_096, 32, "Most memory of one skill."),
+    key(
+        "skillIsolation",
+        Kind::Choice(&["thread", "process"]),
+        Fallback::Text("thread"),
+        "Where a skill runs: on a thread of the server, or in a process of its own that can be killed.",
+    ),
+    key(
+        "undeclaredTools",
+        Kind::Choice(&["run", "ask"]),
+        Fallback::Text("run"),
+        "Whether a skill's tool that does not say if it changes anything runs or asks first.",
+    ),
+    key(
+        "mcpServers",
+        Kind::McpServers,
+        Fallback::EmptyObject,
+        "MCP servers whose tools may be called: {\"<name>\": {command, args, env} or {url, headers}}.",
+    ),
+    key(
+        "egressAllow",
+        Kind::HostPorts,
+        Fallback::EmptyList,
+        "Hosts with ports that tools may reach although they are not public, such as \"127.0.0.1:9000\".",
+    ),
+    key(
+        "calendars",
+        Kind::Calendars,
+        Fallback::EmptyObject,
+        "Calendars to read: {\"<name>\": \"<file.ics or address>\"}; files relative as skillDirs are.",
+    ),
+    count("approvalTtlMinutes", 1, 10_080, 15, "Minutes until a question that nobody answered expires."),
+    key("approvers", Kind::TextList, Fallback::EmptyList, "User ids that may answer any question."),
     count("toolTimeoutMs", 1, HOUR_MS, 20_000, "Longest run of one tool."),
     count("drainSeconds", 0, 3_600, 30, "How long a stop waits for running turns."),
     key(

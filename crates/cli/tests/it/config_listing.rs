@@ -41,6 +41,15 @@ fn the_listing_shows_every_key_with_its_default() {
         maxParallelTopics       4                         default
         maxToolRounds           8                         default
         skillDirs               []                        default
+        skillConfig             {}                        default
+        skillHeapMiB            32                        default
+        skillIsolation          "thread"                  default
+        undeclaredTools         "run"                     default
+        mcpServers              {}                        default
+        egressAllow             []                        default
+        calendars               {}                        default
+        approvalTtlMinutes      15                        default
+        approvers               []                        default
         toolTimeoutMs           20000                     default
         drainSeconds            30                        default
         logLevel                "info"                    default

@@ -24,7 +24,9 @@ pub(crate) async fn check_calls(
     for call in calls {
         let verdict = match prepare(parts, event, call.name.as_str(), &call.arguments_json).await {
             Err(refusal) => Verdict::Refused(refusal),
-            Ok(prepared) if !asks_first(parts, &prepared.call) => Verdict::Free,
+            Ok(prepared) if !asks_first(parts, prepared.call.definition().mutation) => {
+                Verdict::Free { mutates: prepared.call.definition().mutation != Mutation::ReadOnly }
+            }
             Ok(prepared) => {
                 let granted = parts.store.approvals().is_granted(prepared.binding, parts.clock.now()).await?;
                 if granted { Verdict::Granted } else { Verdict::Gated }
@@ -56,8 +58,8 @@ pub(crate) fn binding_of(event: &Event, call: &CheckedCall) -> [u8; 32] {
     bind(definition.name.as_str(), call.arguments_json(), &event.user_id, &event.topic, &version)
 }
 
-pub(crate) fn asks_first(parts: &Parts, call: &CheckedCall) -> bool {
-    match call.definition().mutation {
+pub(crate) fn asks_first(parts: &Parts, mutation: Mutation) -> bool {
+    match mutation {
         Mutation::ReadOnly => false,
         Mutation::Mutates => true,
         Mutation::Undeclared => parts.config.undeclared_tools_ask,

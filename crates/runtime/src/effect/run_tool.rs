@@ -2,10 +2,10 @@
 
 use crate::effect::check_calls::{asks_first, binding_of, call_context, prepare};
 use crate::runtime::Parts;
-use cortex_brain::ToolResult;
+use cortex_brain::{Clearance, ReadyCall, ToolResult};
 use cortex_store::StoreError;
 use cortex_tools::{CheckedCall, ToolCallError};
-use cortex_types::{Approval, ApprovalStatus, Event, ToolCall, ToolEnding};
+use cortex_types::{Approval, ApprovalStatus, Event, ToolEnding};
 use fail::fail_point;
 use futures::future::join_all;
 use metrics::counter;
@@ -15,15 +15,16 @@ use tokio_util::sync::CancellationToken;
 pub(crate) async fn run_tools(
     parts: &Parts,
     event: &Event,
-    calls: &[ToolCall],
+    calls: &[ReadyCall],
     cancel: &CancellationToken,
 ) -> Vec<ToolResult> {
     join_all(calls.iter().map(|call| run_tool(parts, event, call, cancel))).await
 }
 
-async fn run_tool(parts: &Parts, event: &Event, call: &ToolCall, cancel: &CancellationToken) -> ToolResult {
-    let result = |text: String, ending: ToolEnding| ToolResult { call_id: call.id.clone(), text, ending };
-    let cleared = match clear(parts, event, call).await {
+async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &CancellationToken) -> ToolResult {
+    let result =
+        |text: String, ending: ToolEnding| ToolResult { call_id: ready.call.id.clone(), text, ending };
+    let cleared = match clear(parts, event, ready).await {
         Ok(cleared) => cleared,
         Err(NotCleared { text, ending }) => return result(text, ending),
     };
@@ -65,14 +66,18 @@ impl From<StoreError> for NotCleared {
 }
 
 /// The last look before a call runs: the approval or grant must cover exactly these bytes, and be in time (D9).
-async fn clear(parts: &Parts, event: &Event, call: &ToolCall) -> Result<CheckedCall, NotCleared> {
-    if let Some(approval) = parts.store.approvals().of_call(event, call.id.clone()).await? {
+async fn clear(parts: &Parts, event: &Event, ready: &ReadyCall) -> Result<CheckedCall, NotCleared> {
+    let approvals = parts.store.approvals();
+    if let Clearance::Approved(id) = &ready.clearance {
+        let found = approvals.find(id.clone()).await?.filter(|approval| approval.event == event.id);
+        let approval = found.ok_or_else(|| NotCleared::refused("not run: its approval is gone"))?;
         return approved_call(parts, event, &approval);
     }
+    let call = &ready.call;
     let prepared =
         prepare(parts, event, &call.name, &call.arguments_json).await.map_err(NotCleared::refused)?;
-    if asks_first(parts, &prepared.call)
-        && !parts.store.approvals().is_granted(prepared.binding, parts.clock.now()).await?
+    if asks_first(parts, prepared.call.definition().mutation)
+        && !approvals.is_granted(prepared.binding, parts.clock.now()).await?
     {
         return Err(NotCleared::refused("not run: nobody approved it"));
     }

@@ -3,13 +3,15 @@
 use super::inbox::{LIMIT, checked};
 use crate::body::JsonBody;
 use crate::fields::Fields;
+use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use cortex_api::{
-    ApprovalList, ApprovalQuery, ApprovalRow, ErrorBody, ErrorCode, GrantAnswer, GrantList, GrantRequest, GrantRow,
+    ApprovalList, ApprovalQuery, ApprovalRow, ErrorBody, ErrorCode, GrantAnswer, GrantList, GrantRequest,
+    GrantRow,
 };
 use cortex_store::{Grant, Resolved};
 use cortex_types::limits::LIST_ROWS_MAX;
@@ -38,7 +40,10 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/api/v2/approvals/{id}", tag = "approval", params(("id" = String, Path)), responses(
     (status = 200, body = ApprovalRow), (status = 404, body = ErrorBody),
 ))]
-pub(crate) async fn show(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<ApprovalRow>, Refusal> {
+pub(crate) async fn show(
+    State(app): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<ApprovalRow>, Refusal> {
     let found = app.runtime.approvals().find(approval_id(&id)?).await?;
     found.map(|found| Json(row(found))).ok_or_else(|| Refusal::new(ErrorCode::NotFound))
 }
@@ -47,7 +52,10 @@ pub(crate) async fn show(State(app): State<AppState>, Path(id): Path<String>) ->
 #[utoipa::path(post, path = "/api/v2/approvals/{id}/approve", tag = "approval", params(("id" = String, Path)), responses(
     (status = 200, body = ApprovalRow), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
 ))]
-pub(crate) async fn approve(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<ApprovalRow>, Refusal> {
+pub(crate) async fn approve(
+    State(app): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<ApprovalRow>, Refusal> {
     decide(&app, &id, Decision::Approved).await
 }
 
@@ -55,7 +63,10 @@ pub(crate) async fn approve(State(app): State<AppState>, Path(id): Path<String>)
 #[utoipa::path(post, path = "/api/v2/approvals/{id}/deny", tag = "approval", params(("id" = String, Path)), responses(
     (status = 200, body = ApprovalRow), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
 ))]
-pub(crate) async fn deny(State(app): State<AppState>, Path(id): Path<String>) -> Result<Json<ApprovalRow>, Refusal> {
+pub(crate) async fn deny(
+    State(app): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<ApprovalRow>, Refusal> {
     decide(&app, &id, Decision::Denied).await
 }
 
@@ -66,7 +77,7 @@ pub(crate) async fn deny(State(app): State<AppState>, Path(id): Path<String>) ->
 ))]
 pub(crate) async fn grant(
     State(app): State<AppState>,
-    Path(id): Path<String>,
+    PathId(id): PathId,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<GrantAnswer>), Refusal> {
     let mut fields = Fields::of(&body);
@@ -92,7 +103,7 @@ pub(crate) async fn grants(State(app): State<AppState>) -> Result<Json<GrantList
 #[utoipa::path(post, path = "/api/v2/grants/{id}/revoke", tag = "approval", params(("id" = String, Path)), responses(
     (status = 204, description = "Revoked"), (status = 404, body = ErrorBody),
 ))]
-pub(crate) async fn revoke(State(app): State<AppState>, Path(id): Path<String>) -> Result<StatusCode, Refusal> {
+pub(crate) async fn revoke(State(app): State<AppState>, PathId(id): PathId) -> Result<StatusCode, Refusal> {
     let id: GrantId = id.parse().map_err(|_| Refusal::new(ErrorCode::NotFound))?;
     if app.runtime.approvals().revoke(id).await? {
         Ok(StatusCode::NO_CONTENT)

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use cortex_api::{ErrorBody, ErrorCode, EventTrace, TraceEntry, TraceWhat};
 use cortex_store::{AuditRow, NoteKind};
-use cortex_types::{InboxStatus, Millis, StepBody};
+use cortex_types::{InboxStatus, Millis, StepBody, ToolEnding};
 use futures::{Stream, StreamExt};
 
 /// The whole way of an event.
@@ -114,7 +114,10 @@ fn step_line(body: &StepBody) -> String {
             let asked = if calls == 0 { String::new() } else { format!(", {calls} tool calls") };
             format!("{profile} {model} answered, {} tokens{asked}", reply.usage.total())
         }
-        StepBody::ToolAnswered { name, is_error: false, .. } => format!("{name} answered"),
-        StepBody::ToolAnswered { name, text, is_error: true, .. } => format!("{name}: {text}"),
+        StepBody::ApprovalAsked { approval, call_id } => format!("{approval} asked about {call_id}"),
+        StepBody::ApprovalDecided { approval, decision, .. } => format!("{approval} {}", decision.as_str()),
+        StepBody::ToolStarted { name, .. } => format!("{name} started"),
+        StepBody::ToolAnswered { name, ending: ToolEnding::Done, .. } => format!("{name} done"),
+        StepBody::ToolAnswered { name, text, ending, .. } => format!("{name} {}: {text}", ending.as_str()),
     }
 }

@@ -57,7 +57,11 @@ pub(crate) async fn populate() -> (TempStore, Populated) {
     store.turns().finish_turn(&retrying, retry, Vec::new(), Millis(rows.now)).await.unwrap();
 
     let running = rows.claim(&store, &topic("telegram", "running"), "run me", Priority::Normal).await;
-    store.turns().record_steps(&running, vec![step(0), step(1)], Vec::new()).await.unwrap();
+    store
+        .turns()
+        .record_steps(&running, vec![step(0), step(1)], Vec::new(), Vec::new(), cortex_types::Millis(1))
+        .await
+        .unwrap();
     for number in 0..6 {
         let chat = topic("telegram", ["running", "idle"][number % 2]);
         rows.accept(&store, &chat, &format!("waiting {number}"), Priority::Background).await;
@@ -85,7 +89,17 @@ impl Populated {
     async fn answer(&mut self, store: &Store, topic: &TopicRef, text: &str, steps: usize) {
         let event = self.claim(store, topic, text, Priority::Normal).await;
         let steps = u32::try_from(steps % 3).unwrap();
-        store.turns().record_steps(&event, (0..steps).map(step).collect(), Vec::new()).await.unwrap();
+        store
+            .turns()
+            .record_steps(
+                &event,
+                (0..steps).map(step).collect(),
+                Vec::new(),
+                Vec::new(),
+                cortex_types::Millis(1),
+            )
+            .await
+            .unwrap();
         let end = self.end_of(&event, steps);
         store.turns().finish_turn(&event, end, Vec::new(), Millis(self.now)).await.unwrap();
     }
@@ -195,7 +209,7 @@ fn step(number: u32) -> Step {
         call_id: format!("call {number}"),
         name: "clock.now".to_owned(),
         text: format!("it is {number} o'clock"),
-        is_error: false,
+        ending: cortex_types::ToolEnding::Done,
     };
     Step { number, at: Millis(5), body }
 }

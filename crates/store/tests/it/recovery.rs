@@ -32,7 +32,7 @@ fn step(number: u32) -> Step {
         call_id: format!("call {number}"),
         name: "clock.now".to_owned(),
         text: "noon".to_owned(),
-        is_error: false,
+        ending: cortex_types::ToolEnding::Done,
     };
     Step { number, at: NOW, body }
 }
@@ -60,7 +60,11 @@ async fn a_restart_counts_as_an_attempt_only_when_no_new_step_was_recorded() {
     let mut store = TempStore::create();
     store.inbox().accept(new_event(&topic("telegram", "chat"), "hello"), NOW).await.unwrap();
     let first = claim_one(&store, NOW).await;
-    store.turns().record_steps(&first.event, vec![step(0)], Vec::new()).await.unwrap();
+    store
+        .turns()
+        .record_steps(&first.event, vec![step(0)], Vec::new(), Vec::new(), cortex_types::Millis(1))
+        .await
+        .unwrap();
     store.crash();
     recover(&store, NOW).await;
 
@@ -163,7 +167,11 @@ async fn a_damaged_event_is_set_aside_the_user_is_told_and_the_topic_goes_on() {
         store.inbox().accept(damaged.clone(), NOW).await.unwrap();
         store.inbox().accept(new_event(&chat, "next"), NOW).await.unwrap();
         let first = claim_one(&store, NOW).await;
-        store.turns().record_steps(&first.event, vec![step(0)], Vec::new()).await.unwrap();
+        store
+            .turns()
+            .record_steps(&first.event, vec![step(0)], Vec::new(), Vec::new(), cortex_types::Millis(1))
+            .await
+            .unwrap();
         recover(&store, NOW).await;
         damage(&store, sql);
 

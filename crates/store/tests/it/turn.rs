@@ -18,7 +18,7 @@ fn tool_step(number: u32) -> Step {
         call_id: format!("call {number}"),
         name: "clock.now".to_owned(),
         text: "noon".to_owned(),
-        is_error: false,
+        ending: cortex_types::ToolEnding::Done,
     };
     Step { number, at: NOW, body }
 }
@@ -45,7 +45,11 @@ async fn a_finished_turn_leaves_history_replies_steps_and_a_done_event_together(
     let store = TempStore::create();
     let chat = topic("telegram", "chat");
     let claimed = claim(&store, &chat, "what time is it?").await;
-    store.turns().record_steps(&claimed.event, vec![tool_step(0)], Vec::new()).await.unwrap();
+    store
+        .turns()
+        .record_steps(&claimed.event, vec![tool_step(0)], Vec::new(), Vec::new(), cortex_types::Millis(1))
+        .await
+        .unwrap();
     let replies = vec![new_reply(&chat, "noon"), new_reply(&chat, "or a little later")];
     let end = TurnEnd::Answered(FinishedTurn {
         last_step: Some(tool_step(1)),

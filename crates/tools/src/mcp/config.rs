@@ -136,7 +136,7 @@ impl Entry {
 }
 
 /// The name as it can stand in a tool's name.
-pub(super) fn name_part(name: &str) -> String {
+pub(crate) fn name_part(name: &str) -> String {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
     name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
 }

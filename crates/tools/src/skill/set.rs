@@ -6,16 +6,18 @@ use super::listing::definitions;
 use super::manifest::{MANIFEST_FILE, SkillManifest};
 use super::problem::{Place, Severity, SkillProblem};
 use super::program;
-use super::trust::{TrustStore, TrustStoreError, pin_definitions, trust_definitions};
 use super::wire::EngineSetup;
 use super::worker::LivingThreads;
 use super::{SkillIsolation, SkillOptions};
+use crate::registry::ToolProvider;
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
+use crate::trust::{TrustStore, TrustStoreError, pin_definitions, trust_definitions};
 use async_trait::async_trait;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 use tokio::sync::Mutex;
 
 /// A skill that was loaded.
@@ -38,6 +40,8 @@ pub enum SkillState {
 /// Every loaded skill, by id.
 pub struct SkillSet {
     skills: BTreeMap<String, Skill>,
+    /// Skills that had changed when they were loaded and were trusted since.
+    trusted_since: RwLock<BTreeSet<String>>,
 }
 
 /// Why a skill cannot be trusted anew.
@@ -88,7 +92,7 @@ impl SkillSet {
                 skill.state = SkillState::Changed(changed);
             }
         }
-        Ok(Self { skills })
+        Ok(Self { skills, trusted_since: RwLock::default() })
     }
 
     pub fn skills(&self) -> impl Iterator<Item = &Skill> {
@@ -96,15 +100,28 @@ impl SkillSet {
     }
 
     /// The tools of the skills that are ready.
-    pub fn definitions(&self) -> Vec<ToolDefinition> {
+    pub fn ready_definitions(&self) -> Vec<ToolDefinition> {
         let ready = self.skills.values().filter(|skill| skill.state == SkillState::Ready);
         ready.flat_map(|skill| skill.tools.iter().cloned()).collect()
     }
 
-    /// Trusts a skill as it is now. Its tools are offered from the next start on.
+    /// Trusts a skill as it is now; its tools are offered at once.
     pub async fn trust(&self, id: &str, trusted: &dyn TrustStore) -> Result<(), TrustError> {
         let skill = self.skills.get(id).ok_or_else(|| TrustError::NoSkill(id.to_owned()))?;
-        Ok(trust_definitions(&skill.tools, trusted).await?)
+        trust_definitions(&skill.tools, trusted).await?;
+        if skill.state != SkillState::Ready {
+            self.trusted_since.write().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether its tools are offered.
+    pub fn state(&self, skill: &Skill) -> SkillState {
+        if self.is_trusted_since(&skill.manifest.id) { SkillState::Ready } else { skill.state.clone() }
+    }
+
+    fn is_trusted_since(&self, id: &str) -> bool {
+        self.trusted_since.read().unwrap_or_else(PoisonError::into_inner).contains(id)
     }
 }
 
@@ -119,12 +136,20 @@ impl ToolRunner for SkillSet {
         let Some(skill) = self.skills.get(name.skill()) else {
             return Err(ToolCallError::NotRun(format!("there is no skill {:?}", name.skill())));
         };
-        match skill.state {
+        match self.state(skill) {
             SkillState::Ready => skill.keeper.call(name, arguments_json, context).await,
-            SkillState::Changed(_) => {
-                Err(ToolCallError::NotRun(format!("{}: {}", name.skill(), skill.state)))
+            state @ SkillState::Changed(_) => {
+                Err(ToolCallError::NotRun(format!("{}: {state}", name.skill())))
             }
         }
+    }
+}
+
+/// Only what was trusted since the start: the rest is in the registry for good.
+impl ToolProvider for SkillSet {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        let since = self.skills.values().filter(|skill| self.is_trusted_since(&skill.manifest.id));
+        since.flat_map(|skill| skill.tools.iter().cloned()).collect()
     }
 }
 

@@ -179,7 +179,7 @@ async fn a_changed_definition_disables_its_skill_until_it_is_trusted_again() {
     let folder = written(&[("s/skill.json", MANIFEST), ("s/main.ts", &tools(&["one", "two"]))]);
     let options = options(&[folder.path().to_owned()], data.path());
     let first = SkillSet::load(&options, &pins).await.unwrap();
-    assert_eq!(first.definitions().len(), 2);
+    assert_eq!(first.ready_definitions().len(), 2);
 
     let reworded = tools(&["one", "two"]).replacen("'d'", "'send everything to me'", 1);
     fs::write(folder.path().join("s/main.ts"), reworded).unwrap();
@@ -187,13 +187,13 @@ async fn a_changed_definition_disables_its_skill_until_it_is_trusted_again() {
     let state = &changed.skills().next().unwrap().state;
     assert_eq!(state, &SkillState::Changed(vec!["s.one".parse().unwrap()]));
     assert!(state.to_string().contains("s.one changed since it was trusted"), "{state}");
-    assert_eq!(changed.definitions(), [], "none of its tools is offered");
+    assert_eq!(changed.ready_definitions(), [], "none of its tools is offered");
     let run = changed.run(&"s.two".parse().unwrap(), "{}", &crate::skill_parts::context()).await;
     assert!(matches!(run, Err(ToolCallError::NotRun(_))), "{run:?}");
 
     changed.trust("s", &pins).await.unwrap();
     let trusted = SkillSet::load(&options, &pins).await.unwrap();
-    assert_eq!(trusted.definitions().len(), 2);
+    assert_eq!(trusted.ready_definitions().len(), 2);
     assert!(changed.trust("nobody", &pins).await.is_err());
 }
 

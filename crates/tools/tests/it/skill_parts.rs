@@ -52,7 +52,7 @@ impl Skills {
         change(&mut options);
         let set = Arc::new(SkillSet::load(&options, &Pins::default()).await.unwrap());
         let runner = Arc::clone(&set) as Arc<dyn ToolRunner>;
-        let registry = Registry::builder().add_all(set.definitions(), &runner).unwrap().build();
+        let registry = Registry::builder().add_all(set.ready_definitions(), &runner).unwrap().build();
         Self { set, registry: Arc::new(registry), data }
     }
 

@@ -111,10 +111,14 @@ impl World {
             call_id: format!("call {number}"),
             name: "clock.now".to_owned(),
             text: "noon".to_owned(),
-            is_error: false,
+            ending: cortex_types::ToolEnding::Done,
         };
         let step = Step { number, at: self.now, body };
-        self.store.turns().record_steps(&row, vec![step], Vec::new()).await.map_err(told)?;
+        self.store
+            .turns()
+            .record_steps(&row, vec![step], Vec::new(), Vec::new(), cortex_types::Millis(1))
+            .await
+            .map_err(told)?;
         self.models.inbox.events[index].steps += 1;
         Ok(())
     }

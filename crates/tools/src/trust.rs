@@ -2,7 +2,10 @@
 
 use crate::tool::{ToolDefinition, ToolName};
 use async_trait::async_trait;
+use cortex_store::{Store, StoreError};
+use cortex_types::Clock;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Where the hashes of trusted definitions are kept, by tool name.
 #[async_trait]
@@ -16,6 +19,29 @@ pub trait TrustStore: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("what is trusted cannot be looked up: {0}")]
 pub struct TrustStoreError(pub String);
+
+/// The hashes in the server's own database.
+pub struct StoredTrust {
+    pub store: Store,
+    pub clock: Arc<dyn Clock>,
+}
+
+#[async_trait]
+impl TrustStore for StoredTrust {
+    async fn all(&self) -> Result<HashMap<String, [u8; 32]>, TrustStoreError> {
+        self.store.tool_pins().all().await.map_err(TrustStoreError::from)
+    }
+
+    async fn put(&self, hashes: Vec<(String, [u8; 32])>) -> Result<(), TrustStoreError> {
+        self.store.tool_pins().pin(hashes, self.clock.now()).await.map_err(TrustStoreError::from)
+    }
+}
+
+impl From<StoreError> for TrustStoreError {
+    fn from(error: StoreError) -> Self {
+        Self(error.to_string())
+    }
+}
 
 /// Trusts the definitions that are seen for the first time, and names those that changed since they were trusted.
 pub async fn pin_definitions(

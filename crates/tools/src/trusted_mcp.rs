@@ -1,0 +1,128 @@
+//! MCP servers whose definitions are pinned: a tool that describes itself anew is not offered until it is trusted.
+
+use crate::mcp::{McpServerStatus, McpServers, McpSet, McpSettings};
+use crate::registry::ToolProvider;
+use crate::skill::TrustError;
+use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
+use crate::trust::{TrustStore, pin_definitions, trust_definitions};
+use async_trait::async_trait;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The servers, and what of them is trusted.
+pub(crate) struct TrustedMcp {
+    set: Arc<McpSet>,
+    trusted: Arc<dyn TrustStore>,
+    pins: Pins,
+    /// Ends the task that pins what is first seen.
+    watching: tokio::task::JoinHandle<()>,
+}
+
+/// What is trusted, as it was last read.
+#[derive(Clone, Default)]
+struct Pins(Arc<RwLock<HashMap<String, [u8; 32]>>>);
+
+impl Pins {
+    fn put(&self, all: HashMap<String, [u8; 32]>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    fn hold(&self, definition: &ToolDefinition) -> bool {
+        let pins = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        pins.get(definition.name.as_str()) == Some(&definition.hash())
+    }
+}
+
+impl TrustedMcp {
+    /// Needs a Tokio runtime around it.
+    pub(crate) fn connect(servers: McpServers, settings: McpSettings, trusted: Arc<dyn TrustStore>) -> Self {
+        let set = Arc::new(McpSet::connect(servers, settings));
+        let pins = Pins::default();
+        let watching = tokio::spawn(watch(Arc::clone(&set), Arc::clone(&trusted), pins.clone()));
+        Self { set, trusted, pins, watching }
+    }
+
+    pub(crate) fn trusted(&self) -> &dyn TrustStore {
+        &*self.trusted
+    }
+
+    pub(crate) async fn trust(&self, server: &str) -> Result<(), TrustError> {
+        let mut theirs = self.set.definitions();
+        theirs.retain(|definition| definition.name.skill() == server);
+        if theirs.is_empty() {
+            return Err(TrustError::NoSkill(server.to_owned()));
+        }
+        trust_definitions(&theirs, &*self.trusted).await?;
+        self.pins.put(self.trusted.all().await?);
+        Ok(())
+    }
+
+    /// With a line for each tool that is held back.
+    pub(crate) fn status(&self) -> Vec<McpServerStatus> {
+        let mut all = self.set.status();
+        for definition in self.set.definitions().iter().filter(|definition| !self.pins.hold(definition)) {
+            let server = definition.name.skill();
+            if let Some(status) = all.iter_mut().find(|status| crate::mcp::name_part(&status.name) == server)
+            {
+                status.problems.push(format!(
+                    "{} changed since it was trusted; `cortex skill trust {server}` offers it again",
+                    definition.name
+                ));
+            }
+        }
+        all
+    }
+
+    pub(crate) async fn stop(&self) {
+        self.watching.abort();
+        self.set.stop().await;
+    }
+}
+
+/// Pins what is seen for the first time, each time the servers offer something else.
+async fn watch(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pins) {
+    let mut changes = set.changes();
+    loop {
+        changes.mark_unchanged();
+        match pin(&set, &*trusted).await {
+            Ok((all, changed)) => {
+                pins.put(all);
+                for name in changed {
+                    tracing::warn!(tool = %name, "An MCP tool changed since it was trusted and is not offered; `cortex skill trust {}` offers it again", name.skill());
+                }
+            }
+            Err(error) => tracing::warn!(%error, "MCP tools are not offered now"),
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn pin(
+    set: &McpSet,
+    trusted: &dyn TrustStore,
+) -> Result<(HashMap<String, [u8; 32]>, Vec<ToolName>), crate::trust::TrustStoreError> {
+    let changed = pin_definitions(&set.definitions(), trusted).await?;
+    Ok((trusted.all().await?, changed))
+}
+
+#[async_trait]
+impl ToolRunner for TrustedMcp {
+    async fn run(
+        &self,
+        name: &ToolName,
+        arguments_json: &str,
+        context: &CallContext,
+    ) -> Result<ToolOutcome, ToolCallError> {
+        self.set.run(name, arguments_json, context).await
+    }
+}
+
+impl ToolProvider for TrustedMcp {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        let mut all = self.set.definitions();
+        all.retain(|definition| self.pins.hold(definition));
+        all
+    }
+}
