@@ -1,7 +1,9 @@
 //! Approvals: who may answer what, read from an event, and the words people are asked with.
 
 use cortex_types::{ApprovalStatus, Decision, Millis, TopicRef};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// Longest argument value a prompt shows in full.
 const SHOWN_CHARS_MAX: usize = 400;
@@ -106,11 +108,11 @@ pub fn prompt_text(
     expires_at: Millis,
 ) -> String {
     let mut text = format!("May I run {}?\n", escape(tool));
-    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(canonical_arguments) {
+    match serde_json::from_str::<BTreeMap<String, &RawValue>>(canonical_arguments) {
         Ok(arguments) if arguments.is_empty() => text.push_str("  (no arguments)\n"),
         Ok(arguments) => {
             for (name, value) in &arguments {
-                text.push_str(&format!("  {}: {}\n", escape(name), shown(&value.to_string())));
+                text.push_str(&format!("  {}: {}\n", escape(name), shown(value.get())));
             }
         }
         Err(_) => text.push_str(&format!("  {}\n", shown(canonical_arguments))),

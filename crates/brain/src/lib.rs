@@ -19,4 +19,6 @@ pub use schedule::{
     Cron, CronError, DueRun, JobView, Overlap, Reminder, Schedule, SlotRange, Tick, When, decide_slots,
     next_fires, parse_reminder, parse_when, slot_event_id, slots_between,
 };
-pub use turn::{Clearance, Effect, Input, ModelFailure, ReadyCall, ToolResult, Turn, TurnLimits, Verdict};
+pub use turn::{
+    CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, ToolResult, Turn, TurnLimits,
+};

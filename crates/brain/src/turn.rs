@@ -41,13 +41,13 @@ pub enum Input {
     },
     ModelFailed(ModelFailure),
     /// What the registry says of each call it was asked about.
-    CallsChecked(Vec<(String, Verdict)>),
+    CallsChecked(Vec<(String, CallVerdict)>),
     ToolsRan(Vec<ToolResult>),
 }
 
 /// Whether a call may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CallVerdict {
     /// Runs at once; `mutates` says that it may change something all the same, so it is never repeated.
     Free { mutates: bool },
     /// Changes something, and this exact call was granted before.
@@ -134,7 +134,7 @@ pub struct Turn {
     tools: Vec<ToolSpec>,
     steps: Vec<StepBody>,
     /// What the registry said of the calls of the last answer; asked anew after a crash.
-    verdicts: HashMap<String, Verdict>,
+    verdicts: HashMap<String, CallVerdict>,
 }
 
 impl Turn {
@@ -212,15 +212,15 @@ impl Turn {
             match (state, self.verdicts.get(&call.id)) {
                 (CallState::Answered, _) => {}
                 (CallState::Open, None) => unchecked.push(call),
-                (CallState::Open, Some(Verdict::Free { mutates })) => free.push((call, *mutates)),
+                (CallState::Open, Some(CallVerdict::Free { mutates })) => free.push((call, *mutates)),
                 (CallState::Started { mutates: false }, _) => free.push((call, false)),
-                (CallState::Open, Some(Verdict::Granted)) => allowed.push((call, Clearance::Granted)),
+                (CallState::Open, Some(CallVerdict::Granted)) => allowed.push((call, Clearance::Granted)),
                 (CallState::Decided(Decision::Approved, approval), _) => {
                     allowed.push((call, Clearance::Approved(approval)));
                 }
-                (CallState::Open, Some(Verdict::Gated)) => gated.push(call),
+                (CallState::Open, Some(CallVerdict::Gated)) => gated.push(call),
                 (CallState::Asked, _) => asked = true,
-                (CallState::Open, Some(Verdict::Refused(_)))
+                (CallState::Open, Some(CallVerdict::Refused(_)))
                 | (CallState::Decided(Decision::Denied | Decision::Expired, _), _)
                 | (CallState::Started { mutates: true }, _) => {}
             }
@@ -253,7 +253,7 @@ impl Turn {
                     let text = format!("not run: at most {TOOL_CALLS_MAX} tool calls in one answer");
                     (text, ToolEnding::Refused)
                 }
-                (CallState::Open, Some(Verdict::Refused(text))) => (text.clone(), ToolEnding::Refused),
+                (CallState::Open, Some(CallVerdict::Refused(text))) => (text.clone(), ToolEnding::Refused),
                 (CallState::Decided(Decision::Denied, _), _) => {
                     ("not run: the user denied it".to_owned(), ToolEnding::Denied)
                 }

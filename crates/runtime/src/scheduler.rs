@@ -7,6 +7,7 @@ use cortex_store::{ScheduledJob, StoreError, Timing};
 use cortex_types::{Millis, NewEvent, Priority};
 use jiff::tz::TimeZone;
 use metrics::counter;
+use serde::Serialize;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -70,13 +71,24 @@ async fn decide(
     Ok(())
 }
 
+/// What the event of a due run says of itself.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DueMetadata {
+    channel: &'static str,
+    job_id: i64,
+    slot: String,
+    missed: u64,
+}
+
 /// The event of a due run: source and topic of the job's target, its creator's user (D18).
 pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEvent {
     let missed = match run.missed {
         0 => String::new(),
         count => format!("\n({count} earlier runs were missed while the server was down.)"),
     };
-    let metadata = serde_json::json!({ "channel": "cron", "jobId": job.id, "slot": run.slot.to_rfc3339(), "missed": run.missed });
+    let metadata =
+        DueMetadata { channel: "cron", job_id: job.id, slot: run.slot.to_rfc3339(), missed: run.missed };
     NewEvent {
         id: mint::event_id(now),
         source: job.target.source.clone(),
@@ -86,7 +98,7 @@ pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEven
         user_id: job.created_by.clone(),
         text: format!("{}{missed}", job.action),
         occurred_at: run.slot,
-        metadata_json: Some(metadata.to_string()),
+        metadata_json: serde_json::to_string(&metadata).ok(),
         priority: Priority::Normal,
     }
 }

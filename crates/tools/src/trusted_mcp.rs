@@ -7,7 +7,8 @@ use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutc
 use crate::trust::{TrustStore, pin_definitions, trust_definitions};
 use async_trait::async_trait;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use tokio::sync::watch;
 
 /// The servers, and what of them is trusted.
 pub(crate) struct TrustedMcp {
@@ -20,16 +21,15 @@ pub(crate) struct TrustedMcp {
 
 /// What is trusted, as it was last read.
 #[derive(Clone, Default)]
-struct Pins(Arc<RwLock<HashMap<String, [u8; 32]>>>);
+struct Pins(watch::Sender<HashMap<String, [u8; 32]>>);
 
 impl Pins {
     fn put(&self, all: HashMap<String, [u8; 32]>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = all;
+        self.0.send_replace(all);
     }
 
     fn hold(&self, definition: &ToolDefinition) -> bool {
-        let pins = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        pins.get(definition.name.as_str()) == Some(&definition.hash())
+        self.0.borrow().get(definition.name.as_str()) == Some(&definition.hash())
     }
 }
 
@@ -38,7 +38,7 @@ impl TrustedMcp {
     pub(crate) fn connect(servers: McpServers, settings: McpSettings, trusted: Arc<dyn TrustStore>) -> Self {
         let set = Arc::new(McpSet::connect(servers, settings));
         let pins = Pins::default();
-        let watching = tokio::spawn(watch(Arc::clone(&set), Arc::clone(&trusted), pins.clone()));
+        let watching = tokio::spawn(pin_first_seen(Arc::clone(&set), Arc::clone(&trusted), pins.clone()));
         Self { set, trusted, pins, watching }
     }
 
@@ -80,7 +80,7 @@ impl TrustedMcp {
 }
 
 /// Pins what is seen for the first time, each time the servers offer something else.
-async fn watch(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pins) {
+async fn pin_first_seen(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pins) {
     let mut changes = set.changes();
     loop {
         changes.mark_unchanged();

@@ -47,7 +47,7 @@ fn a_binding_covers_every_byte_of_the_call_and_its_asker() {
 #[test]
 fn a_prompt_shows_every_argument_and_hides_no_character() {
     let long = "x".repeat(5_000);
-    let arguments = format!(r#"{{"body":"{long}","to":"a\u202eb\u0007"}}"#);
+    let arguments = format!("{{\"body\":\"{long}\",\"to\":\"a\u{202e}b\\u0007\"}}");
     let text = prompt_text("mail.send", &arguments, Some("next: Monday"), "ada", Millis(0));
     assert!(text.contains("May I run mail.send?"), "{text}");
     assert!(text.contains("(5002 characters, sha256 "), "{text}");

@@ -7,7 +7,7 @@ use cortex_types::{Event, FinishReason, InboxStatus, Millis, Priority, TokenUsag
 const LIMITS: TurnLimits =
     TurnLimits { attempts_max: 5, tool_rounds_max: 8, tokens_max: Some(1_000), day_tokens_left: None };
 
-const READS: Verdict = Verdict::Free { mutates: false };
+const READS: CallVerdict = CallVerdict::Free { mutates: false };
 
 fn context(attempts: u32) -> TurnContext {
     let event = Event {
@@ -78,7 +78,7 @@ fn id(name: &str, position: usize) -> String {
     format!("{name}-{position}-0")
 }
 
-fn verdicts(of: &[(&str, usize, Verdict)]) -> Input {
+fn verdicts(of: &[(&str, usize, CallVerdict)]) -> Input {
     Input::CallsChecked(
         of.iter().map(|(name, position, verdict)| (id(name, *position), verdict.clone())).collect(),
     )
@@ -151,7 +151,7 @@ fn a_read_only_call_is_checked_started_run_and_answered() {
 fn siblings_that_read_run_at_once_and_those_that_change_wait_for_a_person() {
     let mut turn = turn(Vec::new());
     turn.step(answered(reply("", &[("a.read", "{}"), ("a.write", "{}")])));
-    let gate = verdicts(&[("a.read", 0, READS), ("a.write", 1, Verdict::Gated)]);
+    let gate = verdicts(&[("a.read", 0, READS), ("a.write", 1, CallVerdict::Gated)]);
     assert_eq!(kinds(&turn.step(gate)), ["record", "run"]);
     let effects = turn.step(ran("a.read", 0, ToolEnding::Done));
     let [Effect::Record { .. }, Effect::AskApprovals(calls)] = &effects[..] else { panic!("{effects:?}") };
@@ -208,7 +208,7 @@ fn an_open_question_keeps_the_turn_waiting() {
 fn two_approved_changes_run_one_after_the_other() {
     let mut turn = turn(Vec::new());
     turn.step(answered(reply("", &[("a.x", "{}"), ("a.y", "{}")])));
-    let effects = turn.step(verdicts(&[("a.x", 0, Verdict::Granted), ("a.y", 1, Verdict::Granted)]));
+    let effects = turn.step(verdicts(&[("a.x", 0, CallVerdict::Granted), ("a.y", 1, CallVerdict::Granted)]));
     let [Effect::Record { .. }, Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!(calls.len(), 1);
     assert_eq!(kinds(&turn.step(ran("a.x", 0, ToolEnding::Unknown))), ["record", "run"]);
@@ -230,7 +230,7 @@ fn refused_calls_and_those_beyond_the_limit_are_answered_with_an_error_each() {
         panic!("{steps:?}")
     };
     assert!(text.contains("at most 32"), "{text}");
-    let refuse = |position| ("a.b", position, Verdict::Refused("not run: no such tool".into()));
+    let refuse = |position| ("a.b", position, CallVerdict::Refused("not run: no such tool".into()));
     let effects = turn.step(verdicts(&(0..32).map(refuse).collect::<Vec<_>>()));
     let [Effect::Record { steps, .. }, Effect::CallModel(request)] = &effects[..] else {
         panic!("{effects:?}")
@@ -273,7 +273,7 @@ fn two_calls_under_one_id_are_told_apart() {
 fn a_crash_while_an_undeclared_call_ran_makes_it_unknown() {
     let mut running = turn(Vec::new());
     running.step(answered(reply("", &[("a.b", "{}")])));
-    let effects = running.step(verdicts(&[("a.b", 0, Verdict::Free { mutates: true })]));
+    let effects = running.step(verdicts(&[("a.b", 0, CallVerdict::Free { mutates: true })]));
     let [Effect::Record { steps, .. }, Effect::RunTools(_)] = &effects[..] else { panic!("{effects:?}") };
     let mut journal = vec![model_asked(&[("a.b", "{}")])];
     journal.extend(steps.clone());
@@ -286,7 +286,7 @@ fn the_loop_stops_after_eight_rounds_with_some_answer() {
     for round in 0..8 {
         let effects = turn.step(answered(reply("", &[("a.b", "{}")])));
         assert_eq!(kinds(&effects), ["record", "check"], "round {round}: the same call id is answered anew");
-        let effects = turn.step(verdicts(&[("a.b", 0, Verdict::Refused("no".into()))]));
+        let effects = turn.step(verdicts(&[("a.b", 0, CallVerdict::Refused("no".into()))]));
         let [Effect::Record { .. }, Effect::CallModel(_)] = &effects[..] else {
             panic!("round {round}: {effects:?}")
         };
@@ -314,7 +314,7 @@ fn a_runaway_event_fails_with_budget_exceeded() {
     let mut costly = reply("", &[("a.b", "{}")]);
     costly.usage.input = 5_000;
     turn.step(answered(costly));
-    let effects = turn.step(verdicts(&[("a.b", 0, Verdict::Refused("no".into()))]));
+    let effects = turn.step(verdicts(&[("a.b", 0, CallVerdict::Refused("no".into()))]));
     let [Effect::Record { .. }, Effect::Fail { reason, .. }] = &effects[..] else { panic!("{effects:?}") };
     assert!(reason.starts_with("budget_exceeded"), "{reason}");
     let spent = TurnLimits { day_tokens_left: Some(0), ..LIMITS };

@@ -6,6 +6,7 @@ use crate::runtime::Parts;
 use cortex_brain::prompt_text;
 use cortex_store::AskedApproval;
 use cortex_types::{ApprovalId, Event, NewApproval, NewReply, StepBody, ToolCall};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// The questions for these calls, and the steps that record them. A call that is no longer in order is left out:
@@ -26,6 +27,20 @@ pub(crate) async fn questions(
     questions
 }
 
+/// What a connector makes buttons of.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PromptPayload<'a> {
+    approval_id: &'a str,
+    buttons: [Button; 2],
+}
+
+#[derive(Serialize)]
+struct Button {
+    label: &'static str,
+    data: String,
+}
+
 fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) -> AskedApproval {
     let now = parts.clock.now();
     let expires_at = now.after(parts.config.approval_ttl);
@@ -34,18 +49,18 @@ fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) 
     let arguments = prepared.call.arguments_json();
     let text = prompt_text(tool, arguments, prepared.preview.as_deref(), &event.user_id, expires_at);
     let id = ApprovalId::from_ulid(mint::ulid_at(now));
-    let buttons = serde_json::json!({
-        "approvalId": id.as_str(),
-        "buttons": [
-            { "label": "Approve", "data": format!("{token}:approve") },
-            { "label": "Deny", "data": format!("{token}:deny") },
+    let payload = PromptPayload {
+        approval_id: id.as_str(),
+        buttons: [
+            Button { label: "Approve", data: format!("{token}:approve") },
+            Button { label: "Deny", data: format!("{token}:deny") },
         ],
-    });
+    };
     let prompt = NewReply {
         id: mint::outbox_id(now),
         topic: event.topic.clone(),
         text,
-        payload_json: Some(buttons.to_string()),
+        payload_json: serde_json::to_string(&payload).ok(),
     };
     let approval = NewApproval {
         id,

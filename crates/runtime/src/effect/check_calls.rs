@@ -1,7 +1,7 @@
 //! Asks the registry about calls: in order, read-only, granted, or one a person must be asked about.
 
 use crate::runtime::Parts;
-use cortex_brain::{Verdict, bind};
+use cortex_brain::{CallVerdict, bind};
 use cortex_store::StoreError;
 use cortex_tools::{CallContext, CheckedCall, Mutation};
 use cortex_types::{Event, ToolCall};
@@ -19,17 +19,17 @@ pub(crate) async fn check_calls(
     parts: &Parts,
     event: &Event,
     calls: &[ToolCall],
-) -> Result<Vec<(String, Verdict)>, StoreError> {
+) -> Result<Vec<(String, CallVerdict)>, StoreError> {
     let mut verdicts = Vec::with_capacity(calls.len());
     for call in calls {
         let verdict = match prepare(parts, event, call.name.as_str(), &call.arguments_json).await {
-            Err(refusal) => Verdict::Refused(refusal),
+            Err(refusal) => CallVerdict::Refused(refusal),
             Ok(prepared) if !asks_first(parts, prepared.call.definition().mutation) => {
-                Verdict::Free { mutates: prepared.call.definition().mutation != Mutation::ReadOnly }
+                CallVerdict::Free { mutates: prepared.call.definition().mutation != Mutation::ReadOnly }
             }
             Ok(prepared) => {
                 let granted = parts.store.approvals().is_granted(prepared.binding, parts.clock.now()).await?;
-                if granted { Verdict::Granted } else { Verdict::Gated }
+                if granted { CallVerdict::Granted } else { CallVerdict::Gated }
             }
         };
         verdicts.push((call.id.clone(), verdict));
