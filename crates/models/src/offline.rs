@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use cortex_types::{ChatRequest, FinishReason};
 use futures::{StreamExt, stream};
 
+mod phrases;
 mod rules;
 
 pub(crate) struct Offline;

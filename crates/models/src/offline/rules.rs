@@ -1,6 +1,6 @@
 //! What the offline model understands: the first rule that has something to say wins.
 
-use super::{Question, Reaction};
+use super::{Question, Reaction, phrases};
 use crate::history::user_texts;
 use cortex_types::ChatMessage;
 
@@ -9,7 +9,12 @@ type Rule = fn(&Question<'_>) -> Option<Reaction>;
 
 pub(super) const RULES: &[Rule] = &[
     tell_tool_results,
+    phrases::say_reminder,
     call_named_tool,
+    phrases::make_reminder,
+    phrases::keep_reminders,
+    phrases::read_calendar,
+    phrases::tell_time,
     recall_name,
     greet_by_name,
     recall_words,
@@ -34,7 +39,8 @@ fn tell_tool_results(question: &Question<'_>) -> Option<Reaction> {
     for message in question.request.messages.iter().rev() {
         let ChatMessage::Tool { name, text, is_error, .. } = message else { break };
         let verb = if *is_error { "failed" } else { "answered" };
-        lines.push(format!("{name} {verb}: {}", shortened(text)));
+        let plain = || format!("{name} {verb}: {}", shortened(text));
+        lines.push(phrases::result_in_words(name, text, *is_error).unwrap_or_else(plain));
     }
     lines.reverse();
     (!lines.is_empty()).then(|| Reaction::Say(lines.join("\n")))
@@ -119,7 +125,8 @@ fn explain(question: &Question<'_>) -> Option<Reaction> {
     asks.contains(&question.plain.as_str()).then(|| {
         Reaction::Say(format!(
             "I am the offline model. I greet, I look back (\"what did I say about …\", \"what is my name\", \
-             \"what do you know about …\") and I call a tool you name (\"use skill.tool {{…}}\"). {SETUP}"
+             \"what do you know about …\"), I tell the time, read your calendar, keep reminders (\"remind me every \
+             weekday at 9 to stretch\") and call a tool you name (\"use skill.tool {{…}}\"). {SETUP}"
         ))
     })
 }

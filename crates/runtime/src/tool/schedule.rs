@@ -1,7 +1,7 @@
 //! `schedule.*`: people make, see and change schedules by talking; what they approve is a cron with its next fires.
 
 use async_trait::async_trait;
-use cortex_brain::{Cron, Schedule, When, next_fires, parse_when};
+use cortex_brain::{Cron, Reminder, Schedule, When, next_fires, parse_reminder, parse_when};
 use cortex_store::{JobChange, NewJob, ScheduledJob, Store, StoreError, Timing};
 use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 const SKILL: &str = "schedule";
 const FIRES_SHOWN: usize = 3;
+const EXAMPLES: &str = "Say for example: every weekday at 9, every 2 hours, tomorrow 17:30.";
 
 /// Runs the `schedule.*` tools on the store.
 pub(crate) struct ScheduleTools {
@@ -26,6 +27,8 @@ pub(crate) struct ScheduleTools {
 struct Wish {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     when: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,16 +54,11 @@ impl ScheduleTools {
         let id = r#""id":{"type":"integer","description":"the job's number"}"#;
         let what =
             r#""what":{"type":"string","description":"what the assistant is told when the time comes"}"#;
-        let create = format!("{timing},{what}");
+        let text = r#""text":{"type":"string","description":"instead of when and what: the user's own sentence, such as 'remind me every weekday at 9 to stretch'"}"#;
+        let create = format!("{timing},{what},{text}");
         let update = format!("{id},{timing},{what}");
         let tools = [
-            (
-                "create",
-                "Create a schedule or a one-time reminder.",
-                create.as_str(),
-                "\"what\"",
-                Mutation::Mutates,
-            ),
+            ("create", "Create a schedule or a one-time reminder.", create.as_str(), "", Mutation::Mutates),
             ("update", "Change a schedule.", &update, "\"id\"", Mutation::Mutates),
             ("delete", "Delete a schedule.", id, "\"id\"", Mutation::Mutates),
             ("pause", "Pause a schedule.", id, "\"id\"", Mutation::Mutates),
@@ -97,9 +95,7 @@ impl ScheduleTools {
         now: Millis,
     ) -> Result<Option<(Schedule, TimeZone, String)>, ToolCallError> {
         let name = wish.timezone.clone().unwrap_or_else(|| self.timezone.clone());
-        let zone = TimeZone::get(&name).map_err(|_| {
-            not_run(format!("there is no time zone {name:?}; use an IANA name such as Europe/Berlin"))
-        })?;
+        let zone = self.zone(wish)?;
         let schedule = match (&wish.cron, &wish.run_at, &wish.when) {
             (Some(cron), _, _) => {
                 Schedule::Recurring(cron.parse::<Cron>().map_err(|error| not_run(error.to_string()))?)
@@ -125,6 +121,30 @@ impl ScheduleTools {
             return Err(not_run("that time has passed; give one in the future".to_owned()));
         }
         Ok(Some((schedule, zone, name)))
+    }
+
+    /// Reads the user's own sentence, where one was given; a doubt goes back as a question.
+    fn understand(&self, mut wish: Wish, now: Millis) -> Result<Wish, ToolCallError> {
+        let Some(text) = wish.text.take() else { return Ok(wish) };
+        let zone = self.zone(&wish)?;
+        let Some(Reminder { when, what }) = parse_reminder(&text, now, &zone) else {
+            return Err(not_run("the text asks for no reminder; give when and what".to_owned()));
+        };
+        match when {
+            When::Recurring(cron) => wish.cron = Some(cron.as_str().to_owned()),
+            When::Once(at) => wish.run_at = Some(at.to_rfc3339()),
+            When::Ambiguous(question) => return Err(not_run(format!("ask the user: {question}"))),
+            When::NotUnderstood => return Err(not_run(format!("ask the user: When exactly? {EXAMPLES}"))),
+        }
+        wish.what = Some(format!("Reminder: {what}"));
+        Ok(wish)
+    }
+
+    fn zone(&self, wish: &Wish) -> Result<TimeZone, ToolCallError> {
+        let name = wish.timezone.as_deref().unwrap_or(&self.timezone);
+        TimeZone::get(name).map_err(|_| {
+            not_run(format!("there is no time zone {name:?}; use an IANA name such as Europe/Berlin"))
+        })
     }
 
     async fn create(&self, wish: Wish, context: &CallContext) -> Result<String, ToolCallError> {
@@ -235,7 +255,7 @@ impl ToolRunner for ScheduleTools {
         arguments_json: &str,
         context: &CallContext,
     ) -> Result<PreparedArguments, ToolCallError> {
-        let mut wish = read(arguments_json)?;
+        let mut wish = self.understand(read(arguments_json)?, context.now)?;
         let resolved = match name.tool() {
             "create" | "update" => self.resolve(&wish, context.now)?,
             _ => None,
