@@ -13,17 +13,19 @@ pub enum BenchName {
     IngestIdleLatency,
     OutboxDrain,
     TurnThroughput,
+    ToolCall,
     Footprint,
     Growth,
 }
 
 impl BenchName {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::IngestThroughput,
         Self::IngestVsNaive,
         Self::IngestIdleLatency,
         Self::OutboxDrain,
         Self::TurnThroughput,
+        Self::ToolCall,
         Self::Footprint,
         Self::Growth,
     ];
@@ -35,6 +37,7 @@ impl BenchName {
             Self::IngestIdleLatency => "ingest-idle-latency",
             Self::OutboxDrain => "outbox-drain",
             Self::TurnThroughput => "turn-throughput",
+            Self::ToolCall => "tool-call",
             Self::Footprint => "footprint",
             Self::Growth => "growth",
         }

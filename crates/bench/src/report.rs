@@ -65,6 +65,8 @@ pub enum Unit {
     Times,
     #[serde(rename = "s")]
     Seconds,
+    #[serde(rename = "ms")]
+    Milliseconds,
     #[serde(rename = "MB")]
     Megabytes,
 }
@@ -74,6 +76,7 @@ impl Unit {
         match self {
             Self::Times => "×",
             Self::Seconds => " s",
+            Self::Milliseconds => " ms",
             Self::Megabytes => " MB",
         }
     }

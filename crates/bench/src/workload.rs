@@ -4,10 +4,12 @@ mod footprint;
 mod growth;
 mod ingest;
 mod outbox_drain;
+mod tool_call;
 mod turn_throughput;
 
 pub(crate) use footprint::footprint;
 pub(crate) use growth::growth;
 pub(crate) use ingest::{ingest_idle_latency, ingest_throughput, ingest_vs_naive};
 pub(crate) use outbox_drain::outbox_drain;
+pub(crate) use tool_call::tool_call;
 pub(crate) use turn_throughput::turn_throughput;

@@ -56,6 +56,12 @@ fn turns_answer_each_topic_in_order() {
 }
 
 #[test]
+fn a_skill_is_called_beside_a_built_in_that_does_nothing() {
+    let report = smoke(BenchName::ToolCall);
+    assert_eq!((report.figures.len(), report.facts.len()), (2, 1));
+}
+
+#[test]
 fn growth_is_measured_for_each_operation() {
     let report = smoke(BenchName::Growth);
     assert_eq!((report.figures.len(), report.facts.len()), (3, 5));

@@ -90,7 +90,8 @@ pub(super) fn result_in_words(name: &str, text: &str, is_error: bool) -> Option<
             Some(format!("It is {} on {}, {date} ({}).", time.get(..5)?, moment.weekday, moment.timezone))
         }
         Some(("schedule", _)) => Some(format!("Done: {text}")),
-        Some(("calendar", _)) => Some(text.to_owned()),
+        // The first line is a warning to a model that could be led astray; this one cannot.
+        Some(("calendar", _)) => Some(text.split_once('\n').map_or(text, |(_, rest)| rest).to_owned()),
         Some(_) | None => None,
     }
 }

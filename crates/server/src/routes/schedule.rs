@@ -19,8 +19,8 @@ const FIRES_SHOWN: usize = 3;
 const SLOTS_SHOWN: u32 = 20;
 /// Where a job's words go when nobody says: the command line's own topic.
 const HOME_SOURCE: &str = "cli";
-const HOME_TOPIC: &str = "local";
-const OWNER: &str = "owner";
+const HOME_TOPIC: &str = "main";
+const OWNER: &str = "cli:owner";
 
 /// All jobs.
 #[utoipa::path(get, path = "/api/v2/schedules", tag = "schedule", responses((status = 200, body = ScheduleList)))]
