@@ -6,6 +6,7 @@ mod assemble;
 mod collect;
 mod config;
 mod delta;
+mod embed;
 mod endpoint;
 mod error;
 mod failover;
@@ -29,6 +30,7 @@ pub use config::{
     Timeouts, http_client,
 };
 pub use delta::{Delta, DeltaSink};
+pub use embed::{BUILT_IN_DIMS, BUILT_IN_EMBEDDER, embed_built_in, normalised};
 pub use error::{ModelError, ModelsError};
 pub use failover::{Answered, Models, Origin, ProviderInfo};
 pub use price::{Price, PriceTable};

@@ -1,0 +1,82 @@
+//! Sentence vectors: the table in the binary, which needs no network, or an embedding model of an OpenAI-compatible server.
+
+mod table;
+mod wordpiece;
+
+use table::Table;
+use wordpiece::token_ids;
+
+/// The name under which vectors of the built-in table are stored.
+pub const BUILT_IN_EMBEDDER: &str = "cortex-static-1";
+
+/// Dimensions of the built-in table's vectors.
+pub const BUILT_IN_DIMS: usize = table::DIMS;
+
+/// The vector of a text by the table in the binary: of length 1, or all zero for a text without words.
+pub fn embed_built_in(text: &str) -> Vec<f32> {
+    let table = Table::built_in();
+    let mut sum = [0.0_f32; table::DIMS];
+    for id in token_ids(text, table) {
+        table.add_row(id, &mut sum);
+    }
+    normalised(sum.to_vec())
+}
+
+/// Scaled to length 1; nothing stays nothing.
+pub fn normalised(mut vector: Vec<f32>) -> Vec<f32> {
+    const NOTHING: f64 = 1e-12;
+    let length = vector.iter().map(|part| f64::from(*part) * f64::from(*part)).sum::<f64>().sqrt();
+    if length > NOTHING {
+        vector.iter_mut().for_each(|part| *part = (f64::from(*part) / length) as f32);
+    }
+    vector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize)]
+    struct Golden {
+        tolerance: f32,
+        items: Vec<GoldenItem>,
+    }
+
+    #[derive(Deserialize)]
+    struct GoldenItem {
+        text: String,
+        ids: Vec<u32>,
+        #[serde(alias = "embedding", alias = "vec")]
+        vector: Vec<f32>,
+    }
+
+    #[test]
+    fn the_golden_texts_have_their_ids_and_vectors() {
+        let golden: Golden = serde_json::from_str(include_str!("../tests/it/embedder_golden.json")).unwrap();
+        assert!(golden.items.len() >= 20);
+        for item in golden.items {
+            assert_eq!(token_ids(&item.text, Table::built_in()), item.ids, "{:?}", item.text);
+            let vector = embed_built_in(&item.text);
+            assert_eq!(vector.len(), item.vector.len());
+            for (seen, expected) in vector.iter().zip(&item.vector) {
+                assert!((seen - expected).abs() <= golden.tolerance, "{:?}: {seen} {expected}", item.text);
+            }
+        }
+    }
+
+    #[test]
+    fn near_things_are_nearer_than_far_ones() {
+        let cosine = |a: &str, b: &str| -> f32 {
+            embed_built_in(a).iter().zip(embed_built_in(b)).map(|(a, b)| a * b).sum()
+        };
+        let near = cosine("my daughter loves dogs", "the girl likes puppies");
+        let far = cosine("my daughter loves dogs", "the invoice is due on Friday");
+        assert!(near > far + 0.1, "{near} {far}");
+    }
+
+    #[test]
+    fn a_text_without_words_has_no_direction() {
+        assert_eq!(embed_built_in(" \u{200b}\n"), vec![0.0; BUILT_IN_DIMS]);
+    }
+}
