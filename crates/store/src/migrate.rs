@@ -8,8 +8,12 @@ use std::path::{Path, PathBuf};
 const APPLICATION_ID: i32 = 0x4374_6578;
 
 /// Added to, never edited; the position is the version.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../migrations/0001_spine.sql"), include_str!("../migrations/0002_hands.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_spine.sql"),
+    include_str!("../migrations/0002_hands.sql"),
+    include_str!("../migrations/0003_memory.sql"),
+    include_str!("../migrations/0004_session.sql"),
+];
 
 /// Why a database could not be brought to this binary's schema.
 #[derive(Debug, thiserror::Error)]

@@ -88,6 +88,15 @@ id_type!(
     GrantId, "grt_"
 );
 
+id_type!(
+    /// Something remembered.
+    FactId, "fct_"
+);
+id_type!(
+    /// Work in flight elsewhere.
+    OpId, "op_"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,14 @@
 //! Ids, envelopes, states and limits shared by every crate; no IO.
 
 mod approval;
+mod channel;
 mod chat;
 mod clock;
 mod event;
+mod fact;
 mod id;
 pub mod limits;
+mod op;
 mod outbox;
 mod schedule;
 mod status;
@@ -13,10 +16,13 @@ mod step;
 mod usage;
 
 pub use approval::{Approval, ApprovalStatus, Decision, NewApproval};
+pub use channel::{ChannelLayer, ChannelMode};
 pub use chat::{ChatMessage, ChatReply, ChatRequest, FinishReason, ToolCall, ToolSpec};
 pub use clock::{Clock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
-pub use id::{ApprovalId, EventId, GrantId, IdError, LeaseToken, OutboxId};
+pub use fact::{Fact, FactScope, FactSource, FactSourceKind, FactTier, NewFact};
+pub use id::{ApprovalId, EventId, FactId, GrantId, IdError, LeaseToken, OpId, OutboxId};
+pub use op::{NewOp, Op, OpStatus};
 pub use outbox::{Delivery, NewReply};
 pub use schedule::{CatchUp, SlotOutcome, SlotRecord};
 pub use status::{InboxStatus, OutboxStatus, UnknownStatus};

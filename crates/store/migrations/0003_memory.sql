@@ -1,0 +1,78 @@
+-- Memory: facts with their sources, full text and vectors of facts and of what was said, cursors, and the gardener's diary.
+
+CREATE TABLE facts (
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  text TEXT NOT NULL,
+  category TEXT,                          -- fact|preference|decision|summary, or a memory client's own word
+  scope TEXT NOT NULL DEFAULT 'global',   -- global|user|channel|topic
+  scope_key TEXT NOT NULL DEFAULT '',
+  tier TEXT NOT NULL DEFAULT 'hot',       -- hot|cold
+  pinned INTEGER NOT NULL DEFAULT 0,
+  strength REAL NOT NULL DEFAULT 1.0,     -- at last_accessed_at; it fades when it is read
+  hit_count INTEGER NOT NULL DEFAULT 0,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  last_accessed_at INTEGER NOT NULL,
+  archived_at INTEGER,                    -- when it went cold
+  metadata_json TEXT,
+  idempotency_key TEXT,
+  checksum INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX facts_key ON facts(scope, scope_key, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX facts_hot ON facts(pinned DESC, hit_count DESC, last_accessed_at DESC) WHERE tier = 'hot';
+CREATE INDEX facts_pinned ON facts(seq) WHERE pinned = 1;
+
+-- Where a fact came from; one that was merged has several.
+CREATE TABLE fact_sources (
+  fact_seq INTEGER NOT NULL REFERENCES facts(seq) ON DELETE CASCADE,
+  number INTEGER NOT NULL,
+  kind TEXT NOT NULL,                     -- turn|op|import|person|tool
+  reference TEXT NOT NULL,                -- an event, an op, a file, a user
+  text TEXT NOT NULL,                     -- as this source said it
+  at INTEGER NOT NULL,
+  PRIMARY KEY (fact_seq, number)
+) WITHOUT ROWID;
+CREATE INDEX fact_sources_reference ON fact_sources(kind, reference);
+
+CREATE TABLE fact_vectors (
+  fact_seq INTEGER PRIMARY KEY REFERENCES facts(seq) ON DELETE CASCADE,
+  model TEXT NOT NULL,
+  dims INTEGER NOT NULL,
+  vector BLOB NOT NULL                    -- dims f32, little-endian, of length 1
+);
+
+CREATE TABLE turn_vectors (
+  turn_id INTEGER PRIMARY KEY REFERENCES turns(id) ON DELETE CASCADE,
+  model TEXT NOT NULL,
+  dims INTEGER NOT NULL,
+  vector BLOB NOT NULL
+);
+
+CREATE VIRTUAL TABLE facts_fts USING fts5(text, content='facts', content_rowid='seq', tokenize='porter unicode61 remove_diacritics 2');
+CREATE TRIGGER facts_fts_insert AFTER INSERT ON facts BEGIN
+  INSERT INTO facts_fts(rowid, text) VALUES (new.seq, new.text);
+END;
+CREATE TRIGGER facts_fts_delete AFTER DELETE ON facts BEGIN
+  INSERT INTO facts_fts(facts_fts, rowid, text) VALUES ('delete', old.seq, old.text);
+END;
+CREATE TRIGGER facts_fts_update AFTER UPDATE OF text ON facts BEGIN
+  INSERT INTO facts_fts(facts_fts, rowid, text) VALUES ('delete', old.seq, old.text);
+  INSERT INTO facts_fts(rowid, text) VALUES (new.seq, new.text);
+END;
+
+-- Filled in batches behind the cursor `turns_indexed`, so that a turn's end does not pay for it.
+CREATE VIRTUAL TABLE turns_fts USING fts5(content, content='turns', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
+
+CREATE TABLE memory_cursors (
+  name TEXT PRIMARY KEY,                  -- turns_indexed|extracted|embedded
+  position INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE gardener_runs (
+  task TEXT PRIMARY KEY,                  -- compactor|extractor|evictor|harvester
+  last_run_at INTEGER NOT NULL,
+  last_outcome TEXT NOT NULL,
+  runs INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;

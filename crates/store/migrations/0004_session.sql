@@ -1,0 +1,104 @@
+-- The session: channels, ops, summaries of what was said, checkpoints.
+
+ALTER TABLE inbox_messages ADD COLUMN channel TEXT;              -- NULL: the source
+ALTER TABLE turns ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;  -- estimate; 0: not counted
+
+CREATE TABLE ops (
+  id TEXT PRIMARY KEY,
+  type TEXT NOT NULL,
+  description TEXT NOT NULL,
+  status TEXT NOT NULL DEFAULT 'pending', -- pending|completed|failed|gardened|archived
+  dispatched_at INTEGER NOT NULL,
+  expected_channel TEXT,
+  completed_at INTEGER,
+  result TEXT,
+  acknowledged_at INTEGER,
+  gardened_at INTEGER,
+  source TEXT NOT NULL,                   -- the topic that asked
+  topic_key TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  event_seq INTEGER REFERENCES inbox_messages(seq),
+  run_id TEXT                             -- the durable run that owns it, if one does
+);
+CREATE INDEX ops_shown ON ops(dispatched_at) WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed');
+CREATE INDEX ops_status ON ops(status);
+
+-- One line for each channel of each person: its newest topic.
+CREATE TABLE channel_states (
+  channel TEXT NOT NULL,
+  person TEXT NOT NULL,
+  topic_id INTEGER NOT NULL REFERENCES topics(id),
+  last_message_at INTEGER NOT NULL,
+  summary TEXT NOT NULL DEFAULT '',
+  layer TEXT NOT NULL DEFAULT 'foreground', -- foreground|background|archived
+  PRIMARY KEY (channel, person)
+) WITHOUT ROWID;
+
+-- A summary stands for the turns it covers; they stay. Undone ones are passed over.
+CREATE TABLE turn_summaries (
+  id INTEGER PRIMARY KEY,
+  topic_id INTEGER NOT NULL REFERENCES topics(id),
+  first_turn_id INTEGER NOT NULL,
+  last_turn_id INTEGER NOT NULL,
+  content TEXT NOT NULL,
+  tokens INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  undone_at INTEGER
+);
+CREATE INDEX turn_summaries_topic ON turn_summaries(topic_id, last_turn_id) WHERE undone_at IS NULL;
+
+CREATE TABLE checkpoints (
+  id INTEGER PRIMARY KEY,
+  event_seq INTEGER NOT NULL UNIQUE REFERENCES inbox_messages(seq),
+  created_at INTEGER NOT NULL,
+  session_snapshot TEXT NOT NULL,
+  channel_states TEXT NOT NULL,
+  pending_ops TEXT NOT NULL
+);
+CREATE INDEX checkpoints_created ON checkpoints(created_at);
+
+CREATE VIEW cortex_bus AS SELECT
+  id,
+  json_object('id', id, 'channel', coalesce(channel, source), 'topic', topic_key, 'sender', user_id, 'content', text,
+    'timestamp', occurred_at, 'priority', CASE priority WHEN 0 THEN 'urgent' WHEN 1 THEN 'normal' ELSE 'background' END,
+    'metadata', json(coalesce(metadata_json, '{}'))) AS envelope,
+  CASE status WHEN 'done' THEN 'completed' WHEN 'waiting' THEN 'processing' ELSE status END AS state,
+  CASE priority WHEN 0 THEN 'urgent' WHEN 1 THEN 'normal' ELSE 'background' END AS priority,
+  created_at AS enqueued_at,
+  CASE WHEN status IN ('done', 'failed') THEN updated_at END AS processed_at,
+  attempts,
+  error,
+  (SELECT checkpoints.id FROM checkpoints WHERE checkpoints.event_seq = inbox_messages.seq) AS checkpoint_id
+FROM inbox_messages;
+
+CREATE VIEW cortex_session AS SELECT
+  turns.id,
+  inbox_messages.id AS envelope_id,
+  turns.role,
+  coalesce(inbox_messages.channel, inbox_messages.source) AS channel,
+  CASE turns.role WHEN 'user' THEN inbox_messages.user_id ELSE 'cortex' END AS sender_id,
+  turns.content,
+  turns.timestamp,
+  inbox_messages.metadata_json AS metadata
+FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq;
+
+CREATE VIEW cortex_channel_states AS SELECT
+  channel,
+  max(last_message_at) AS last_message_at,
+  (SELECT count(*) FROM inbox_messages WHERE status IN ('pending', 'processing', 'waiting')
+     AND coalesce(inbox_messages.channel, inbox_messages.source) = channel_states.channel) AS unread_count,
+  summary,
+  layer
+FROM channel_states GROUP BY channel;
+
+CREATE VIEW cortex_pending_ops AS SELECT
+  id, type, description, dispatched_at, expected_channel, status, completed_at, result, gardened_at, acknowledged_at
+FROM ops;
+
+CREATE VIEW cortex_hot_memory AS SELECT seq AS id, text AS fact_text, created_at, last_accessed_at, hit_count
+FROM facts WHERE tier = 'hot';
+
+CREATE VIEW cortex_cold_memory AS SELECT seq AS rowid, text AS fact_text, created_at, archived_at
+FROM facts WHERE tier = 'cold';
+
+CREATE VIEW cortex_checkpoints AS SELECT id, created_at, session_snapshot, channel_states, pending_ops FROM checkpoints;
