@@ -153,13 +153,21 @@ impl Client {
         Ok(read_live(response.bytes_stream().eventsource(), url).boxed())
     }
 
-    async fn get<A: DeserializeOwned>(&self, path: &str, query: &impl Serialize) -> Result<A, ClientError> {
+    pub(crate) async fn get<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<A, ClientError> {
         let url = self.url(path);
         let request = self.http.request(Method::GET, &url).query(query).timeout(REQUEST_TIMEOUT);
         self.answer(request, &url).await
     }
 
-    async fn post<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<A, ClientError> {
+    pub(crate) async fn post<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<A, ClientError> {
         let url = self.url(path);
         self.answer(self.http.post(&url).json(body).timeout(REQUEST_TIMEOUT), &url).await
     }

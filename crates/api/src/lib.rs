@@ -7,6 +7,7 @@ mod health;
 mod inbox;
 mod ingest;
 mod live;
+mod op;
 mod outbox;
 mod schedule;
 mod schema;
@@ -25,6 +26,7 @@ pub use health::{Health, HealthStatus};
 pub use inbox::{InboxList, InboxQuery, InboxRow};
 pub use ingest::{IngestAnswer, IngestRequest, IngestStatus};
 pub use live::{LiveDelta, LiveDone, LiveError, LiveEvent};
+pub use op::{OpFailure, OpList, OpQuery, OpRequest, OpResult, OpRow};
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
     OutboxRow, PollAnswer, PollRequest, PolledMessage,

@@ -1,6 +1,6 @@
 //! OpenAPI schemas of the shared enums, which know nothing of OpenAPI themselves.
 
-use cortex_types::{ApprovalStatus, InboxStatus, OutboxStatus, Priority, SlotOutcome};
+use cortex_types::{ApprovalStatus, InboxStatus, OpStatus, OutboxStatus, Priority, SlotOutcome};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
@@ -10,6 +10,10 @@ pub(crate) fn inbox_status() -> RefOr<Schema> {
 
 pub(crate) fn outbox_status() -> RefOr<Schema> {
     words(OutboxStatus::ALL.iter().map(|status| status.as_str().to_owned()))
+}
+
+pub(crate) fn op_status() -> RefOr<Schema> {
+    words(OpStatus::ALL.iter().map(|status| status.as_str().to_owned()))
 }
 
 pub(crate) fn approval_status() -> RefOr<Schema> {

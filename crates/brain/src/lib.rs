@@ -3,6 +3,7 @@
 mod approval;
 mod context;
 mod failure;
+mod op;
 mod output;
 mod preview;
 mod retry;
@@ -12,6 +13,7 @@ mod turn;
 pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
 pub use context::{Floor, HistoryLine, Speaker, TurnContext};
 pub use failure::{FailureNotice, notice_text};
+pub use op::{ORPHANED, ShownOps, bounded, ending_text, show_ops};
 pub use output::{Output, parse_output};
 pub use preview::Preview;
 pub use retry::backoff;

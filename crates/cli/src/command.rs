@@ -9,6 +9,7 @@ mod inbox;
 mod key;
 mod logs;
 mod man;
+mod op;
 mod outbox;
 mod restart;
 mod send;
@@ -37,6 +38,7 @@ pub(crate) enum Command {
     Chat(chat::Args),
     Inbox(inbox::Args),
     Outbox(outbox::Args),
+    Ops(op::Args),
     Trace(trace::Args),
     Usage(usage::Args),
     Config(config::Args),
@@ -61,6 +63,7 @@ impl Command {
             Self::Chat(args) => chat::run(args, context),
             Self::Inbox(args) => inbox::run(args, context),
             Self::Outbox(args) => outbox::run(args, context),
+            Self::Ops(args) => op::run(args, context),
             Self::Trace(args) => trace::run(args, context),
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),

@@ -6,6 +6,7 @@ use crate::effect::check_calls::asks_first;
 use crate::floor::FloorReader;
 use crate::intake::Intake;
 use crate::mint;
+use crate::op::{self, OpDesk};
 use crate::outbox::OutboxDesk;
 use crate::pump::Pump;
 use crate::schedule::ScheduleDesk;
@@ -47,6 +48,8 @@ pub struct BootReport {
     pub recovered: Recovered,
     /// Messages and events whose lease or wait lay too far ahead, because a clock was set back.
     pub clamped: usize,
+    /// Ops that nobody would have ended any more.
+    pub orphaned: usize,
 }
 
 impl Runtime {
@@ -78,7 +81,8 @@ impl Runtime {
         let recovered = parts.store.inbox().recover(parts.config.inbox_max_restarts, now, notice).await?;
         let messages = parts.store.outbox().clamp_future(FUTURE_MAX, now).await?;
         let clamped = messages + parts.store.inbox().clamp_future(FUTURE_MAX, now).await?;
-        Ok(BootReport { recovered, clamped })
+        let orphaned = op::fail_orphans(parts).await?;
+        Ok(BootReport { recovered, clamped, orphaned })
     }
 
     pub fn intake(&self) -> Intake {
@@ -91,6 +95,10 @@ impl Runtime {
 
     pub fn schedules(&self) -> ScheduleDesk {
         ScheduleDesk(Arc::clone(&self.0))
+    }
+
+    pub fn ops(&self) -> OpDesk {
+        OpDesk(Arc::clone(&self.0))
     }
 
     /// The tools that can be called now, each with whether it asks first.

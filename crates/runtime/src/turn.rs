@@ -182,7 +182,7 @@ async fn perform(
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
             let replies = replies(event, output, now);
-            ended(TurnEnd::Answered(FinishedTurn { last_step, content, replies }))
+            ended(TurnEnd::Answered(FinishedTurn { last_step, content, replies, ..FinishedTurn::default() }))
         }
         Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
         Effect::Fail { reason, notice } => ended(failed(parts, event, &reason, notice)),

@@ -15,6 +15,7 @@ mod health;
 mod inbox;
 pub(crate) mod ingest;
 mod metrics;
+mod op;
 mod openapi;
 mod outbox;
 mod outbox_admin;
@@ -79,6 +80,12 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(schedule::resume))
         .routes(routes!(schedule::delete))
         .routes(routes!(schedule::run_now))
+        .routes(routes!(op::list))
+        .routes(routes!(op::add))
+        .routes(routes!(op::show))
+        .routes(routes!(op::complete))
+        .routes(routes!(op::fail))
+        .routes(routes!(op::cancel))
         .routes(routes!(tool::list))
         .routes(routes!(tool::trust))
         .routes(routes!(usage::usage))

@@ -13,6 +13,7 @@ mod inbox;
 mod key;
 mod listing;
 mod migrate;
+mod op;
 mod open;
 mod outbox;
 mod reader;
@@ -38,6 +39,7 @@ pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{KeyRow, Keys};
 pub use listing::{Page, PageRequest};
 pub use migrate::MigrateError;
+pub use op::{Ops, Settled};
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{
     Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxMessage, OutboxPoll,

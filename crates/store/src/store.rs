@@ -4,6 +4,7 @@ use crate::approval::Approvals;
 use crate::health::{HealthFlag, StoreHealth};
 use crate::inbox::Inbox;
 use crate::key::Keys;
+use crate::op::Ops;
 use crate::open::{self, OpenError, StoreConfig};
 use crate::outbox::Outbox;
 use crate::reader::Readers;
@@ -75,6 +76,10 @@ impl Store {
 
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules(self)
+    }
+
+    pub fn ops(&self) -> Ops<'_> {
+        Ops(self)
     }
 
     pub fn tool_pins(&self) -> ToolPins<'_> {

@@ -1,9 +1,9 @@
 //! Turns: their journal, their end in one transaction, and the history they leave.
 
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, checksum, outbox, step, topic, usage};
+use crate::{Store, StoreError, checksum, op, outbox, step, topic, usage};
 use cortex_types::limits::ERROR_CHARS_MAX;
-use cortex_types::{Event, InboxStatus, Millis, ModelCall, NewReply, Step, TopicRef};
+use cortex_types::{Event, InboxStatus, Millis, ModelCall, NewReply, OpId, Step, TopicRef};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -35,13 +35,15 @@ pub enum TurnEnd {
 }
 
 /// What an answered turn leaves behind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FinishedTurn {
     /// The last answer, when it is not yet in the journal.
     pub last_step: Option<Step>,
     /// What history keeps as the assistant's words.
     pub content: String,
     pub replies: Vec<NewReply>,
+    /// Ops whose end the model saw in this turn; they are not shown again (D20).
+    pub acknowledged: Vec<OpId>,
 }
 
 /// One line of a topic's history.
@@ -159,6 +161,7 @@ fn answer(
         outbox::queue(connection, reply, Some(event.seq), now)?;
     }
     fail_point!("turn.finish.after_outbox");
+    op::acknowledge(connection, &finished.acknowledged, now)?;
     settle(connection, event.seq, InboxStatus::Done, None, now)
 }
 

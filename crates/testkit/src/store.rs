@@ -138,7 +138,7 @@ pub fn new_reply(topic: &TopicRef, text: &str) -> NewReply {
 
 /// The end of a turn that says `text`.
 pub fn answered(text: &str, replies: Vec<NewReply>) -> TurnEnd {
-    TurnEnd::Answered(FinishedTurn { last_step: None, content: text.to_owned(), replies })
+    TurnEnd::Answered(FinishedTurn { content: text.to_owned(), replies, ..FinishedTurn::default() })
 }
 
 fn next_ulid() -> Ulid {

@@ -20,3 +20,7 @@ pub const TOOL_CALLS_MAX: usize = 32;
 pub const LIST_ROWS_MAX: u32 = 500;
 /// Longest stored error text.
 pub const ERROR_CHARS_MAX: usize = 1_000;
+/// Longest result of an op that is kept; more is cut with a mark.
+pub const OP_RESULT_CHARS_MAX: usize = 64 * 1024;
+/// Most ops that one prompt shows.
+pub const OPS_SHOWN_MAX: u32 = 20;

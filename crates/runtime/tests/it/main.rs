@@ -7,6 +7,7 @@ mod backlog;
 mod budget;
 mod crash;
 mod far_side;
+mod op;
 mod order;
 mod poison;
 mod prompt;

@@ -12,6 +12,7 @@ mod ingest;
 mod limits;
 mod live;
 mod nack;
+mod op;
 mod openapi;
 mod outbox;
 mod poll;

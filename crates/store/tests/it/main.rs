@@ -7,6 +7,7 @@ mod damage;
 mod full_disk;
 mod group_commit;
 mod inbox;
+mod op;
 mod outbox;
 mod plan;
 mod poll_order;
