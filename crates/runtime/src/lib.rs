@@ -5,6 +5,7 @@ mod config;
 mod effect;
 mod floor;
 mod intake;
+mod memory;
 mod mint;
 mod op;
 mod outbox;
@@ -18,6 +19,10 @@ mod turn;
 pub use approval::ApprovalDesk;
 pub use config::RuntimeConfig;
 pub use intake::{IncomingEvent, Intake};
+pub use memory::{
+    Imported, MemoryDesk, MemoryError, NewMemory, Recall, Recalled, RecalledItem, Reembedding, Remembered,
+    VectorStatus,
+};
 pub use op::{Dispatch, OpDesk};
 pub use outbox::OutboxDesk;
 pub use pump::Pump;

@@ -20,7 +20,7 @@ pub use channel::{ChannelLayer, ChannelMode};
 pub use chat::{ChatMessage, ChatReply, ChatRequest, FinishReason, ToolCall, ToolSpec};
 pub use clock::{Clock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
-pub use fact::{Fact, FactScope, FactSource, FactSourceKind, FactTier, NewFact};
+pub use fact::{Fact, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, NewFact};
 pub use id::{ApprovalId, EventId, FactId, GrantId, IdError, LeaseToken, OpId, OutboxId};
 pub use op::{NewOp, Op, OpEnding, OpStatus};
 pub use outbox::{Delivery, NewReply};
