@@ -29,6 +29,8 @@ pub struct HistoryLine {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnContext {
     pub floor: Floor,
+    /// The lines of work in flight elsewhere.
+    pub ops: Vec<String>,
     pub history: Vec<HistoryLine>,
     pub event: Event,
 }
@@ -45,6 +47,9 @@ impl TurnContext {
         let mut text = String::new();
         for (title, body) in floor.iter().filter(|(_, body)| !body.trim().is_empty()) {
             text.push_str(&format!("# {title}\n{}\n\n", body.trim()));
+        }
+        if !self.ops.is_empty() {
+            text.push_str(&format!("## Active Operations\n{}\n\n", self.ops.join("\n")));
         }
         let topic = &self.event.topic;
         text.push_str(&format!(

@@ -2,6 +2,7 @@
 
 mod approval;
 mod context;
+mod extract;
 mod failure;
 mod memory;
 mod op;
@@ -13,6 +14,10 @@ mod turn;
 
 pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
 pub use context::{Floor, HistoryLine, Speaker, TurnContext};
+pub use extract::{
+    ExtractedFact, FACTS_MAX, FactCategory, extract_by_rules, extraction_request, harvest_by_rules,
+    harvest_request, likeliest_line, read_extraction,
+};
 pub use failure::{FailureNotice, notice_text};
 pub use memory::{
     EVICT_BELOW_HITS, EVICT_UNACCESSED, Int8Vector, Ranking, VectorIndex, access_count, fuse,

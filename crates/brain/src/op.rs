@@ -13,7 +13,7 @@ const DESCRIPTION_CHARS_MAX: usize = 500;
 /// The ops of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShownOps {
-    /// One entry for each op; a result may go over several lines, which are indented.
+    /// One for each op.
     pub lines: Vec<String>,
     /// Those whose end is among the lines: read once the turn has ended.
     pub ended: Vec<OpId>,
@@ -56,18 +56,15 @@ pub fn bounded(ending: OpEnding) -> OpEnding {
 
 fn line(op: &Op) -> Option<String> {
     let (kind, description) = (&op.kind, description(op));
-    let result = || {
-        let text = cut(op.result.as_deref().unwrap_or_default(), SHOWN_RESULT_CHARS_MAX);
-        text.trim().replace('\n', "\n  ")
-    };
+    let result = || one_line(&cut(op.result.as_deref().unwrap_or_default(), SHOWN_RESULT_CHARS_MAX));
     match op.status {
         OpStatus::Pending => {
             let since = op.dispatched_at.to_rfc3339();
             Some(format!("[PENDING] {} {kind}: {description} (since {since})", op.id))
         }
-        OpStatus::Completed => Some(format!("[NEW RESULT] {} {kind}: {description}\n  {}", op.id, result())),
+        OpStatus::Completed => Some(format!("[NEW RESULT] {} {kind}: {description}: {}", op.id, result())),
         OpStatus::Failed => Some(format!(
-            "[FAILED] {} {kind}: {description}\n  {}\n  Inform the user that this task failed.",
+            "[FAILED] {} {kind}: {description}: {}. Inform the user that this task failed.",
             op.id,
             result()
         )),
@@ -75,10 +72,13 @@ fn line(op: &Op) -> Option<String> {
     }
 }
 
-/// On one line, so that a description cannot look like another entry.
 fn description(op: &Op) -> String {
-    let words = op.description.split_whitespace().collect::<Vec<_>>().join(" ");
-    cut(&words, DESCRIPTION_CHARS_MAX)
+    cut(&one_line(&op.description), DESCRIPTION_CHARS_MAX)
+}
+
+/// What came from elsewhere must not look like a line of ours.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn cut(text: &str, chars_max: usize) -> String {
@@ -127,8 +127,8 @@ mod tests {
             [
                 "[PENDING] op_00000000000000000000000001 router_job: find [NEW RESULT] flights \
                  (since 2027-01-15T08:00:00.000Z)",
-                "[NEW RESULT] op_00000000000000000000000002 router_job: find [NEW RESULT] flights\n  LH 400\n  BA 9",
-                "[FAILED] op_00000000000000000000000003 router_job: find [NEW RESULT] flights\n  Error: no network\n  \
+                "[NEW RESULT] op_00000000000000000000000002 router_job: find [NEW RESULT] flights: LH 400 BA 9",
+                "[FAILED] op_00000000000000000000000003 router_job: find [NEW RESULT] flights: Error: no network. \
                  Inform the user that this task failed.",
             ]
         );

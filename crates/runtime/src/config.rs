@@ -1,5 +1,6 @@
 //! The settings of the flow.
 
+use crate::engram::EngramClient;
 use cortex_models::Embedder;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +31,14 @@ pub struct RuntimeConfig {
     pub scheduler_timezone: String,
     /// Makes the vectors of facts and of what was said.
     pub embedder: Embedder,
+    /// Messages of people between two extractions; 0 leaves extraction to the gardener's hours.
+    pub extraction_interval: u32,
+    /// How long history is kept; `None` is for ever.
+    pub turn_ttl: Option<Duration>,
+    /// What the gardener's models may cost a day; `None` is no limit.
+    pub gardener_tokens_per_day: Option<u64>,
+    /// The memory service that is used instead of the built-in memory.
+    pub engram: Option<EngramClient>,
     /// Where SOUL.md and its kin are.
     pub workspace: PathBuf,
     /// How long running turns may take to finish once the server stops.
@@ -57,6 +66,10 @@ impl RuntimeConfig {
             scheduler_tick: Duration::from_secs(30),
             scheduler_timezone: "UTC".to_owned(),
             embedder: Embedder::built_in(),
+            extraction_interval: 3,
+            turn_ttl: Some(Duration::from_secs(30 * 24 * 60 * 60)),
+            gardener_tokens_per_day: Some(200_000),
+            engram: None,
             workspace,
             drain: Duration::from_secs(30),
         }

@@ -3,7 +3,9 @@
 mod approval;
 mod config;
 mod effect;
+mod engram;
 mod floor;
+mod gardener;
 mod intake;
 mod memory;
 mod mint;
@@ -18,6 +20,8 @@ mod turn;
 
 pub use approval::ApprovalDesk;
 pub use config::RuntimeConfig;
+pub use engram::{EngramClient, EngramError, EngramHit, EngramMemory, EngramSetting};
+pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, GardenerTaskStatus};
 pub use intake::{IncomingEvent, Intake};
 pub use memory::{
     Imported, MemoryDesk, MemoryError, NewMemory, Recall, Recalled, RecalledItem, Reembedding, Remembered,

@@ -57,7 +57,7 @@ impl OpDesk {
 
     /// What a prompt of these users shows; the ends among it are acknowledged by the turn's end.
     pub async fn shown(&self, users: Option<Vec<String>>) -> Result<ShownOps, StoreError> {
-        Ok(show_ops(&self.0.store.ops().shown(users).await?))
+        shown(&self.0, users).await
     }
 
     pub async fn find(&self, id: OpId) -> Result<Option<Op>, StoreError> {
@@ -78,6 +78,10 @@ impl OpDesk {
         }
         Ok(settled)
     }
+}
+
+pub(crate) async fn shown(parts: &Parts, users: Option<Vec<String>>) -> Result<ShownOps, StoreError> {
+    Ok(show_ops(&parts.store.ops().shown(users).await?))
 }
 
 /// At the start: nobody is left who would end these.

@@ -4,6 +4,7 @@ use crate::approval::{self, ApprovalDesk};
 use crate::config::RuntimeConfig;
 use crate::effect::check_calls::asks_first;
 use crate::floor::FloorReader;
+use crate::gardener::Gardener;
 use crate::intake::Intake;
 use crate::memory::MemoryDesk;
 use crate::mint;
@@ -38,6 +39,8 @@ pub(crate) struct Parts {
     pub(crate) memory: MemoryDesk,
     /// Rings when an event may have become claimable.
     pub(crate) arrived: Notify,
+    /// Rings when a turn was answered.
+    pub(crate) answered: Notify,
 }
 
 /// The flow of one home. Clones share it.
@@ -68,7 +71,17 @@ impl Runtime {
             Arc::new(ScheduleTools { store: store.clone(), timezone: config.scheduler_timezone.clone() });
         let memory = MemoryDesk::new(store.clone(), config.embedder.clone(), Arc::clone(&clock));
         let tools = tools.add_all(ScheduleTools::definitions(), &schedules)?.build();
-        Ok(Self(Arc::new(Parts { store, bus, clock, config, floor, tools, memory, arrived: Notify::new() })))
+        Ok(Self(Arc::new(Parts {
+            store,
+            bus,
+            clock,
+            config,
+            floor,
+            tools,
+            memory,
+            arrived: Notify::new(),
+            answered: Notify::new(),
+        })))
     }
 
     /// Puts back what the process before left in flight. Only for the holder of the home's lock, before the pump.
@@ -126,6 +139,11 @@ impl Runtime {
 
     pub fn outbox(&self) -> OutboxDesk {
         OutboxDesk(Arc::clone(&self.0))
+    }
+
+    /// The gardener, thinking with these models; run it once.
+    pub fn gardener(&self, models: Arc<Models>) -> Gardener {
+        Gardener::new(Arc::clone(&self.0), models)
     }
 
     /// The pump that answers events with these models; run it once.

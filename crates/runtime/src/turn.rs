@@ -7,6 +7,7 @@ use crate::effect::check_calls::check_calls;
 use crate::effect::end_turn::{end_turn, patiently, suspended};
 use crate::effect::run_tool::run_tools;
 use crate::mint;
+use crate::op;
 use crate::runtime::Parts;
 use cortex_brain::{
     Effect, FailureNotice, HistoryLine, Input, Output, Speaker, Turn, TurnContext, TurnLimits, backoff,
@@ -14,7 +15,7 @@ use cortex_brain::{
 };
 use cortex_models::Models;
 use cortex_store::{Claimed, FinishedTurn, HistoryRow, StoreError, TurnEnd};
-use cortex_types::{Event, Millis, ModelCall, NewReply, Step, StepBody, ToolCall, ToolSpec};
+use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Step, StepBody, ToolCall, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -25,11 +26,11 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, cancel: &CancellationToken) {
     fail_point!("turn.after_claim");
     let Claimed { event, steps } = claimed;
-    let mut journal = Journal { next_number: steps.len(), unpaid: Vec::new() };
+    let mut journal = Journal { next_number: steps.len(), ..Journal::default() };
     let bodies = steps.into_iter().map(|step| step.body).collect();
     let ended = match read_answer(&event.text, event.metadata_json.as_deref()) {
         Some(answer) => answer_event(parts, &event, &answer).await.map(Ended::By),
-        None => match prepare(parts, &event, bodies).await {
+        None => match prepare(parts, &event, bodies, &mut journal).await {
             Ok(turn) => Ok(drive(parts, models, &event, turn, &mut journal, cancel).await),
             Err(error) => Err(error),
         },
@@ -55,10 +56,15 @@ enum Ended {
 }
 
 /// What the journal of this turn still needs.
+#[derive(Default)]
 struct Journal {
     next_number: usize,
     /// Model calls that no recorded step carries yet.
     unpaid: Vec<ModelCall>,
+    /// Ops whose end stands in the prompt.
+    shown: Vec<OpId>,
+    /// Those that a model has seen there. An answer from an earlier attempt was given without them.
+    read: Vec<OpId>,
 }
 
 impl Journal {
@@ -69,12 +75,20 @@ impl Journal {
     }
 }
 
-async fn prepare(parts: &Parts, event: &Event, steps: Vec<StepBody>) -> Result<Turn, StoreError> {
+async fn prepare(
+    parts: &Parts,
+    event: &Event,
+    steps: Vec<StepBody>,
+    journal: &mut Journal,
+) -> Result<Turn, StoreError> {
     let config = &parts.config;
     // A group is a user's line and what answered it.
     let lines = config.active_window_size.saturating_mul(2);
     let history = parts.store.turns().history(event.topic.clone(), lines).await?;
+    let ops = op::shown(parts, None).await?;
+    journal.shown = ops.ended;
     let context = TurnContext {
+        ops: ops.lines,
         floor: parts.floor.read().await,
         history: history.into_iter().map(line).collect(),
         event: event.clone(),
@@ -166,7 +180,10 @@ async fn perform(
             journal.unpaid.extend(calls);
             fail_point!("turn.after_model");
             match asked {
-                Asked::Learned(input) => Ok(Performed::Learned(input)),
+                Asked::Learned(input) => {
+                    journal.read.clone_from(&journal.shown);
+                    Ok(Performed::Learned(input))
+                }
                 Asked::Cancelled => ended(TurnEnd::Parked),
             }
         }
@@ -182,7 +199,8 @@ async fn perform(
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
             let replies = replies(event, output, now);
-            ended(TurnEnd::Answered(FinishedTurn { last_step, content, replies, ..FinishedTurn::default() }))
+            let acknowledged = std::mem::take(&mut journal.read);
+            ended(TurnEnd::Answered(FinishedTurn { last_step, content, replies, acknowledged }))
         }
         Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
         Effect::Fail { reason, notice } => ended(failed(parts, event, &reason, notice)),

@@ -150,7 +150,7 @@ fn suspend(
     now: Millis,
 ) -> Result<(), StoreError> {
     let topic = crate::turn::claimed_topic(connection, event)?;
-    crate::usage::record(connection, event.seq, calls)?;
+    crate::usage::record(connection, Some(event.seq), calls)?;
     for step in steps {
         step::record(connection, event.seq, step)?;
     }

@@ -8,6 +8,7 @@ mod audit;
 mod checksum;
 mod error;
 mod fact;
+mod gardener;
 mod health;
 mod home_lock;
 mod inbox;
@@ -36,6 +37,7 @@ pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resol
 pub use audit::AuditRow;
 pub use error::StoreError;
 pub use fact::{Eviction, FactEdit, FactFilter, FactToKeep, Facts, Keep, KeptAs, KeptFact};
+pub use gardener::{GardenerDiary, GardenerRun, Learned, Unextracted};
 pub use health::StoreHealth;
 pub use home_lock::{HomeLock, LockError};
 pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};

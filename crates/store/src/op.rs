@@ -107,21 +107,6 @@ impl Ops<'_> {
             .await
     }
 
-    /// What was worth remembering has been taken from it.
-    pub async fn garden(&self, id: OpId, now: Millis) -> Result<(), StoreError> {
-        self.0
-            .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "UPDATE ops SET status = 'gardened', gardened_at = ?2
-                         WHERE id = ?1 AND status = 'completed' AND acknowledged_at IS NOT NULL",
-                    )?
-                    .execute(params![id.as_str(), now.0])?;
-                Ok(())
-            })
-            .await
-    }
-
     /// Puts away what was harvested before `before`.
     pub async fn archive(&self, before: Millis) -> Result<usize, StoreError> {
         self.0
@@ -145,6 +130,17 @@ pub(crate) fn acknowledge(connection: &Connection, read: &[OpId], now: Millis) -
     for id in read {
         statement.execute(params![id.as_str(), now.0])?;
     }
+    Ok(())
+}
+
+/// What was worth remembering has been taken from it.
+pub(crate) fn garden(connection: &Connection, id: &OpId, now: Millis) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "UPDATE ops SET status = 'gardened', gardened_at = ?2
+             WHERE id = ?1 AND status = 'completed' AND acknowledged_at IS NOT NULL",
+        )?
+        .execute(params![id.as_str(), now.0])?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::approval::Approvals;
 use crate::fact::Facts;
+use crate::gardener::GardenerDiary;
 use crate::health::{HealthFlag, StoreHealth};
 use crate::inbox::Inbox;
 use crate::key::Keys;
@@ -82,6 +83,10 @@ impl Store {
 
     pub fn ops(&self) -> Ops<'_> {
         Ops(self)
+    }
+
+    pub fn gardener(&self) -> GardenerDiary<'_> {
+        GardenerDiary(self)
     }
 
     pub fn facts(&self) -> Facts<'_> {

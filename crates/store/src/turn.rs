@@ -68,7 +68,7 @@ impl Turns<'_> {
         let seq = event.seq;
         self.0
             .write(move |connection| {
-                usage::record(connection, seq, &calls)?;
+                usage::record(connection, Some(seq), &calls)?;
                 new.iter().try_for_each(|step| step::record(connection, seq, step))?;
                 notices.iter().try_for_each(|notice| outbox::queue(connection, notice, Some(seq), now))?;
                 fail_point!("turn.record.before_commit");
@@ -103,7 +103,7 @@ fn finish(
     now: Millis,
 ) -> Result<(), StoreError> {
     let topic = claimed_topic(connection, event)?;
-    usage::record(connection, event.seq, calls)?;
+    usage::record(connection, Some(event.seq), calls)?;
     match end {
         TurnEnd::Answered(finished) => answer(connection, event, topic, &finished, now)?,
         TurnEnd::Failed { reason, replies } => {

@@ -6,6 +6,7 @@ mod chat;
 mod clock;
 mod event;
 mod fact;
+mod gardener;
 mod id;
 pub mod limits;
 mod op;
@@ -21,6 +22,7 @@ pub use chat::{ChatMessage, ChatReply, ChatRequest, FinishReason, ToolCall, Tool
 pub use clock::{Clock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
 pub use fact::{Fact, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, NewFact};
+pub use gardener::GardenerTask;
 pub use id::{ApprovalId, EventId, FactId, GrantId, IdError, LeaseToken, OpId, OutboxId};
 pub use op::{NewOp, Op, OpEnding, OpStatus};
 pub use outbox::{Delivery, NewReply};

@@ -27,7 +27,7 @@ fn context(attempts: u32) -> TurnContext {
         created_at: Millis(0),
         updated_at: Millis(0),
     };
-    TurnContext { floor: Floor::default(), history: Vec::new(), event }
+    TurnContext { floor: Floor::default(), ops: Vec::new(), history: Vec::new(), event }
 }
 
 fn turn(steps: Vec<StepBody>) -> Turn {

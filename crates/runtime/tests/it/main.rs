@@ -7,6 +7,7 @@ mod backlog;
 mod budget;
 mod crash;
 mod far_side;
+mod gardener;
 mod memory;
 mod op;
 mod order;

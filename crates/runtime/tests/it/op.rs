@@ -66,3 +66,48 @@ async fn an_op_of_the_process_before_is_failed_at_the_start_unless_a_durable_run
     let flow = setup.start_on(flow.crash()).await;
     assert_eq!(flow.boot.orphaned, 0, "an orphan is failed once");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_end_is_shown_once_and_one_that_comes_while_a_turn_runs_is_not_lost() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).start().await;
+    let first = flow.runtime.ops().add(dispatch(None)).await.unwrap();
+    let second = flow.runtime.ops().add(dispatch(None)).await.unwrap();
+    let id = flow.say("other", "hello").await;
+    let running = far.question().await;
+    assert!(running.system().contains(&format!("[PENDING] {first} ")), "{}", running.system());
+    // Both end while the turn runs, so it has seen neither end.
+    flow.runtime.ops().complete(first.clone(), "LH 400".to_owned()).await.unwrap();
+    flow.runtime.ops().fail(second.clone(), "no network".to_owned()).await.unwrap();
+    running.say("Hello.");
+    flow.reaches(&id, InboxStatus::Done).await;
+    let question = far.question().await;
+    let seen = question.system().to_owned();
+    assert!(seen.contains(&format!("[NEW RESULT] {first} router_job: find flights: LH 400")), "{seen}");
+    let failed = format!(
+        "[FAILED] {second} router_job: find flights: Error: no network. Inform the user that this task failed."
+    );
+    assert!(seen.contains(&failed), "{seen}");
+    question.say("Both told.");
+    // The event of the second end follows in the same topic; its prompt no longer shows what was read.
+    let question = far.question().await;
+    assert!(!question.system().contains("Active Operations"), "{}", question.system());
+    question.say("Told.");
+    let told = event_of(&flow, &second).await;
+    flow.reaches(&told.id, InboxStatus::Done).await;
+    assert_eq!(lines(&flow.runtime).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_model_fails_has_read_nothing() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).start().await;
+    let op = flow.runtime.ops().add(dispatch(None)).await.unwrap();
+    flow.runtime.ops().complete(op.clone(), "LH 400".to_owned()).await.unwrap();
+    far.question().await.answer("HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}".to_owned());
+    let event = event_of(&flow, &op).await;
+    flow.reaches(&event.id, InboxStatus::Failed).await;
+    assert_eq!(lines(&flow.runtime).await.len(), 1, "it is shown again");
+}

@@ -1,6 +1,6 @@
 //! An op ends once, is read by the turn that saw its end, and is put away only after that.
 
-use cortex_store::{FinishedTurn, PageRequest, Settled, TurnEnd};
+use cortex_store::{FinishedTurn, Learned, PageRequest, Settled, TurnEnd};
 use cortex_testkit::{TempStore, new_event, topic};
 use cortex_types::{Millis, NewEvent, NewOp, Op, OpEnding, OpId, OpStatus};
 use ulid::Ulid;
@@ -125,7 +125,7 @@ async fn only_a_completed_op_that_was_read_is_harvested_and_put_away() {
     let found: Vec<OpId> = store.ops().harvestable(10).await.unwrap().into_iter().map(|op| op.id).collect();
     assert_eq!(found, [id(2)]);
     for number in 1..=3 {
-        store.ops().garden(id(number), Millis(7_000)).await.unwrap();
+        store.gardener().settle(Learned::FromOp(id(number)), Millis(7_000)).await.unwrap();
     }
     let gardened = store.ops().list(Some(OpStatus::Gardened), PageRequest::newest(10)).await.unwrap().rows;
     assert_eq!(gardened.iter().map(|op| op.id.clone()).collect::<Vec<_>>(), [id(2)]);
