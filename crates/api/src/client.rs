@@ -18,6 +18,8 @@ use std::time::Duration;
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A whole memory takes longer.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a turn says while it says it.
 pub type LiveStream = BoxStream<'static, Result<LiveEvent, ClientError>>;
@@ -170,6 +172,25 @@ impl Client {
     ) -> Result<A, ClientError> {
         let url = self.url(path);
         self.answer(self.http.post(&url).json(body).timeout(REQUEST_TIMEOUT), &url).await
+    }
+
+    pub(crate) async fn get_text(&self, path: &str) -> Result<String, ClientError> {
+        let url = self.url(path);
+        let response = self.send(self.http.get(&url).timeout(TRANSFER_TIMEOUT), &url).await?;
+        if !response.status().is_success() {
+            return Err(refusal(response, &url).await);
+        }
+        let bytes = read_bytes(response, &url).await?;
+        String::from_utf8(bytes).map_err(|error| ClientError::Protocol { url, reason: error.to_string() })
+    }
+
+    pub(crate) async fn post_text<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: String,
+    ) -> Result<A, ClientError> {
+        let url = self.url(path);
+        self.answer(self.http.post(&url).body(body).timeout(TRANSFER_TIMEOUT), &url).await
     }
 
     async fn answer<A: DeserializeOwned>(

@@ -2,11 +2,14 @@
 
 mod approval;
 mod client;
+mod engram;
 mod error;
+mod gardener;
 mod health;
 mod inbox;
 mod ingest;
 mod live;
+mod memory;
 mod op;
 mod outbox;
 mod schedule;
@@ -21,11 +24,21 @@ pub use approval::{
     ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow,
 };
 pub use client::{Client, ClientError, LiveStream};
+pub use engram::{
+    EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
+    EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
+    EngramStats,
+};
 pub use error::{ErrorBody, ErrorCode};
+pub use gardener::{GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThinks};
 pub use health::{Health, HealthStatus};
 pub use inbox::{InboxList, InboxQuery, InboxRow};
 pub use ingest::{IngestAnswer, IngestRequest, IngestStatus};
 pub use live::{LiveDelta, LiveDone, LiveError, LiveEvent};
+pub use memory::{
+    FactChange, FactList, FactQuery, FactRow, FactSourceRow, ImportAnswer, MemoryHit, MemoryHitKind,
+    MemoryHits, MemoryQuery,
+};
 pub use op::{OpFailure, OpList, OpQuery, OpRequest, OpResult, OpRow};
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,

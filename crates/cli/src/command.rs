@@ -4,11 +4,13 @@ mod bench;
 mod chat;
 mod completions;
 mod config;
+mod gardener;
 mod health;
 mod inbox;
 mod key;
 mod logs;
 mod man;
+mod memory;
 mod op;
 mod outbox;
 mod restart;
@@ -38,7 +40,9 @@ pub(crate) enum Command {
     Chat(chat::Args),
     Inbox(inbox::Args),
     Outbox(outbox::Args),
+    Memory(memory::Args),
     Ops(op::Args),
+    Gardener(gardener::Args),
     Trace(trace::Args),
     Usage(usage::Args),
     Config(config::Args),
@@ -63,6 +67,8 @@ impl Command {
             Self::Chat(args) => chat::run(args, context),
             Self::Inbox(args) => inbox::run(args, context),
             Self::Outbox(args) => outbox::run(args, context),
+            Self::Memory(args) => memory::run(args, context),
+            Self::Gardener(args) => gardener::run(args, context),
             Self::Ops(args) => op::run(args, context),
             Self::Trace(args) => trace::run(args, context),
             Self::Usage(args) => usage::run(args, context),

@@ -103,6 +103,9 @@ impl Gardener {
     }
 
     async fn keep_going(&self, stop: &CancellationToken) {
+        if let Err(error) = self.0.parts.store.gardener().begin(self.0.parts.clock.now()).await {
+            tracing::warn!(%error, "The gardener cannot begin its diary now");
+        }
         while !stop.is_cancelled() {
             let sleep = self.run_due().await;
             tokio::select! {
@@ -145,8 +148,8 @@ impl Gardener {
             let last = runs.iter().position(|run| run.task == *task).map(|place| runs.swap_remove(place));
             GardenerTaskStatus {
                 task: *task,
-                next_run_at: due_at(*task, last.as_ref()).unwrap_or(now),
-                last,
+                next_run_at: last.as_ref().map_or(now, due_at),
+                last: last.filter(|run| run.runs > 0),
                 is_running: self.place(*task).is_some_and(|place| place.try_lock().is_err()),
             }
         });
@@ -176,7 +179,7 @@ impl Gardener {
         let mut sleep = LONGEST_SLEEP;
         for task in GardenerTask::ALL {
             let last = runs.iter().find(|run| run.task == *task);
-            match due_at(*task, last).filter(|due| *due > now) {
+            match last.map(due_at).filter(|due| *due > now) {
                 Some(due) => sleep = sleep.min(due.since(now)),
                 None => {
                     if let Err(error) = self.run_task(*task).await {
@@ -214,9 +217,8 @@ impl Gardener {
     }
 }
 
-/// `None` when it never ran: then it is due at once.
-fn due_at(task: GardenerTask, last: Option<&GardenerRun>) -> Option<Millis> {
-    last.map(|run| run.last_run_at.after(task.interval()))
+fn due_at(last: &GardenerRun) -> Millis {
+    last.last_run_at.after(last.task.interval())
 }
 
 fn day_start(now: Millis) -> Millis {

@@ -20,6 +20,7 @@ mod turn;
 
 pub use approval::ApprovalDesk;
 pub use config::RuntimeConfig;
+pub use cortex_brain::{access_count, strength};
 pub use engram::{EngramClient, EngramError, EngramHit, EngramMemory, EngramSetting};
 pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, GardenerTaskStatus};
 pub use intake::{IncomingEvent, Intake};

@@ -3,7 +3,7 @@
 use crate::auth::OwnerKey;
 use axum::Router;
 use cortex_models::ModelsConfig;
-use cortex_runtime::RuntimeConfig;
+use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
 use std::net::SocketAddr;
@@ -24,6 +24,12 @@ pub struct ServeConfig {
     pub allowed_origins: Vec<String>,
     pub runtime: RuntimeConfig,
     pub models: ModelsConfig,
+    /// The models that extract facts, where they are others.
+    pub extraction_models: Option<ModelsConfig>,
+    /// The memory service that is used instead of the built-in memory.
+    pub engram: EngramSetting,
+    /// Whether programs on this machine may use `/engram` without a key.
+    pub engram_allow_local: bool,
     pub tools: ToolboxConfig,
     /// More routes behind the same guard; the benchmarks put their baselines here.
     pub more_routes: Router,

@@ -11,7 +11,7 @@ const EXTRACTED: &str = "extracted";
 /// Transitions of the gardener.
 pub struct GardenerDiary<'a>(pub(crate) &'a Store);
 
-/// The last run of a task.
+/// The last run of a task; while it never ran, the moment from which its interval counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GardenerRun {
     pub task: GardenerTask,
@@ -40,6 +40,22 @@ pub enum Learned {
 }
 
 impl GardenerDiary<'_> {
+    /// The first start of a home: every task is due an interval from now. Later ones change nothing.
+    pub async fn begin(&self, now: Millis) -> Result<(), StoreError> {
+        self.0
+            .write(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "INSERT INTO gardener_runs(task, last_run_at, last_outcome) VALUES (?1, ?2, '')
+                     ON CONFLICT(task) DO NOTHING",
+                )?;
+                for task in GardenerTask::ALL {
+                    statement.execute(params![task.as_str(), now.0])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
     pub async fn runs(&self) -> Result<Vec<GardenerRun>, StoreError> {
         self.0.read(runs).await
     }

@@ -16,6 +16,8 @@ pub const LEASE_SECONDS_MAX: u32 = 300;
 pub const REPLY_BYTES_MAX: usize = 512 * 1024;
 /// Most tool calls of one model answer that are looked at.
 pub const TOOL_CALLS_MAX: usize = 32;
+/// Largest body of an import of memory.
+pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most rows one listing answers with.
 pub const LIST_ROWS_MAX: u32 = 500;
 /// Longest stored error text.

@@ -101,6 +101,7 @@ fn told(error: StartError, effective: &Effective) -> Failure {
         error @ StartError::Listen { .. } => {
             Failure::Coded { code: "cannot_listen", message: error.to_string() }
         }
+        StartError::Engram(error) => assemble::engram_failure(&error.to_string(), effective),
         StartError::Models(error) => assemble::models_failure(&error, effective),
         // Each line names its own file and fix.
         StartError::Tools(ToolboxError::Skills(problems)) => Failure::Skills(problems),

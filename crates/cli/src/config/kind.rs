@@ -31,6 +31,7 @@ pub(crate) enum Kind {
     McpServers,
     Calendars,
     SkillConfig,
+    Engram,
 }
 
 impl Kind {
@@ -58,6 +59,7 @@ impl Kind {
             Self::McpServers => return blocks::check_mcp_servers(value).map(|()| value.clone()),
             Self::Calendars => return blocks::check_calendars(value).map(|()| value.clone()),
             Self::SkillConfig => return blocks::check_skill_config(value).map(|()| value.clone()),
+            Self::Engram => return blocks::check_engram(value).map(|()| value.clone()),
         };
         if fits {
             Ok(value.clone())
@@ -93,7 +95,7 @@ impl Kind {
                     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect()
                 }
             },
-            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig => {
+            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig | Self::Engram => {
                 serde_json::from_str(text).unwrap_or_else(|_| json!(text))
             }
         };
@@ -117,6 +119,7 @@ impl Kind {
             Self::McpServers => "an object of MCP servers by name".to_owned(),
             Self::Calendars => "an object {\"<name>\": \"<file or address>\"}".to_owned(),
             Self::SkillConfig => "an object {\"<skill>\": {…}}".to_owned(),
+            Self::Engram => "an object {\"allowLocal\": true or false}".to_owned(),
         }
     }
 
@@ -136,6 +139,11 @@ impl Kind {
             Self::McpServers => blocks::mcp_servers_schema(),
             Self::Calendars => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             Self::SkillConfig => json!({"type": "object", "additionalProperties": {"type": "object"}}),
+            Self::Engram => json!({
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {"allowLocal": {"type": "boolean"}},
+            }),
             Self::Providers => providers::schema(),
         };
         schema.as_object().cloned().unwrap_or_default()
@@ -158,7 +166,9 @@ impl Kind {
             Self::TimeZone => "IANA time zone".to_owned(),
             Self::TextList => "list of strings".to_owned(),
             Self::HostPorts => "list of `host:port`".to_owned(),
-            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig => "object".to_owned(),
+            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig | Self::Engram => {
+                "object".to_owned()
+            }
         }
     }
 
@@ -180,7 +190,8 @@ impl Kind {
             | Self::Providers
             | Self::McpServers
             | Self::Calendars
-            | Self::SkillConfig => name.to_owned(),
+            | Self::SkillConfig
+            | Self::Engram => name.to_owned(),
             Self::Text
             | Self::Host
             | Self::Integer { .. }

@@ -1,5 +1,6 @@
 //! The settings as the rest of the program uses them: typed, complete, checked.
 
+use super::blocks::EngramBlock;
 use super::effective::Effective;
 use cortex_models::ProviderSettings;
 use cortex_tools::{HostPort, McpServers};
@@ -20,8 +21,10 @@ pub(crate) struct Settings {
     pub(crate) ingest_api_key: Option<SecretString>,
     pub(crate) synapse_url: String,
     pub(crate) engram_url: String,
+    pub(crate) engram: EngramBlock,
     pub(crate) ollama_url: String,
     pub(crate) model: Option<String>,
+    pub(crate) extraction_model: Option<String>,
     pub(crate) providers: Option<ProviderSettings>,
     pub(crate) scripted_model: Option<PathBuf>,
     pub(crate) price_file: Option<PathBuf>,
@@ -30,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) max_tokens_per_event: u64,
     pub(crate) max_tokens_per_day: u64,
     pub(crate) active_window_size: u32,
+    pub(crate) extraction_interval: u32,
+    pub(crate) turn_ttl_days: u32,
+    pub(crate) gardener_tokens_per_day: u64,
     pub(crate) outbox_poll_default_batch: u32,
     pub(crate) outbox_lease_seconds: u32,
     pub(crate) outbox_max_attempts: u32,

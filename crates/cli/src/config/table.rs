@@ -103,6 +103,12 @@ pub(crate) const KEYS: &[Key] = &[
         "The Engram memory service. Used always when set; the default only when it answers; \"off\" never.",
     ),
     key(
+        "engram",
+        Kind::Engram,
+        Fallback::EmptyObject,
+        "{\"allowLocal\": true} lets programs on this machine use /engram without a key; it holds personal facts, so they need one by default.",
+    ),
+    key(
         "ollamaUrl",
         Kind::Url,
         Fallback::Text("http://localhost:11434"),
@@ -144,8 +150,21 @@ pub(crate) const KEYS: &[Key] = &[
         "Most tokens all events of a day (UTC) may cost; 0 is no limit.",
     ),
     count("activeWindowSize", 1, 1_000, 10, "How many exchanges of a topic the model sees."),
-    count("extractionInterval", 1, 1_000, 3, "Exchanges between two extractions of facts."),
-    count("turnTtlDays", 0, 36_500, 30, "Days until old history is dropped; 0 keeps it for ever."),
+    count("extractionInterval", 1, 1_000, 3, "Messages of people between two extractions of facts."),
+    count(
+        "turnTtlDays",
+        0,
+        36_500,
+        30,
+        "Days until old history that was extracted is dropped; 0 keeps it for ever.",
+    ),
+    count(
+        "gardenerTokensPerDay",
+        0,
+        TOKENS_MAX,
+        200_000,
+        "Most tokens the gardener's models may cost a day (UTC), extraction included; 0 is no limit.",
+    ),
     count("schedulerTickSeconds", 1, 3_600, 30, "Seconds between two looks at the schedule."),
     key("schedulerTimezone", Kind::TimeZone, Fallback::Text("UTC"), "The time zone of every schedule."),
     key(
