@@ -201,7 +201,16 @@ pub(crate) fn secrets(settings: &Settings, environment: &Environment) -> Vec<Sec
     let passwords = [&settings.synapse_url, &settings.engram_url, &settings.ollama_url]
         .into_iter()
         .filter_map(|url| reqwest::Url::parse(url).ok()?.password().map(SecretString::from));
-    crate::redact::secrets_of(environment).chain(configured).chain(passwords).collect()
+    let mcp = settings.mcp_servers.secrets().flat_map(|value| {
+        // `Bearer abc` hides the whole value and the token alone.
+        let (text, last) = (value.expose_secret(), value.expose_secret().rsplit(' ').next());
+        [Some(text), last].into_iter().flatten().map(SecretString::from)
+    });
+    // The address without its scheme: webcal is fetched as https.
+    let calendars = settings.calendars.values().filter_map(|place| place.split_once("://"));
+    let calendars = calendars.map(|(_, address)| SecretString::from(address));
+    let known = crate::redact::secrets_of(environment).chain(configured).chain(passwords);
+    known.chain(mcp).chain(calendars).collect()
 }
 
 fn found_key(environment: &Environment, name: &str) -> Option<FoundKey> {

@@ -26,7 +26,11 @@ pub(crate) fn start(level: &str, sink: LogSink, redactor: Redactor) -> io::Resul
     let level = level.parse::<LevelFilter>().unwrap_or(LevelFilter::INFO);
     // Libraries are heard only when something is wrong, or when one looks closely.
     let others = if level >= LevelFilter::DEBUG { LevelFilter::INFO } else { LevelFilter::WARN };
-    let filter = Targets::new().with_default(others.min(level)).with_target("cortex", level);
+    // The MCP client tells every request at info: nobody who looks at Cortex closely wants that.
+    let filter = Targets::new()
+        .with_default(others.min(level))
+        .with_target("rmcp", LevelFilter::WARN.min(level))
+        .with_target("cortex", level);
     match sink {
         LogSink::Stderr => {
             let writer = Cleaning { redactor, open: io::stderr };
