@@ -42,7 +42,12 @@ impl ScheduleDesk {
             CallContext { topic: target, user_id, now: parts.clock.now(), cancel: CancellationToken::new() };
         let tools =
             ScheduleTools { store: parts.store.clone(), timezone: parts.config.scheduler_timezone.clone() };
-        let invalid = |error: ToolCallError| ScheduleError::Invalid(error.to_string());
+        let invalid = |error: ToolCallError| match error {
+            ToolCallError::NotRun(reason) => ScheduleError::Invalid(reason),
+            error @ (ToolCallError::Failed(_) | ToolCallError::Unknown(_)) => {
+                ScheduleError::Invalid(error.to_string())
+            }
+        };
         let prepared = tools.prepare(&name, arguments_json, &context).await.map_err(invalid)?;
         tools.run(&name, &prepared.arguments_json, &context).await.map(|done| done.text).map_err(invalid)
     }

@@ -10,7 +10,7 @@ use crate::assemble;
 use crate::config::{Settings, Undeclared};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
-use cortex_tools::{Mutation, SkillOptions, SkillProblem};
+use cortex_tools::{Mutation, SkillOptions, SkillProblem, SkillSet};
 use std::path::PathBuf;
 
 /// Write, check and run skills, and see what the assistant can do
@@ -37,6 +37,13 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Action::Run(args) => run::run(args, context),
         Action::Trust(args) => trust::run(args, context),
     }
+}
+
+/// Whether every skill of skillDirs would load.
+pub(super) fn check_all(context: &Context) -> Result<(), Failure> {
+    let (_, options) = configured(context)?;
+    let (_, problems) = context.client_runtime()?.block_on(SkillSet::survey(&options));
+    if problems.is_empty() { Ok(()) } else { Err(Failure::Skills(problems)) }
 }
 
 /// What server.json says about skills.

@@ -1,7 +1,7 @@
 //! What the program says about itself.
 
 use crate::cortex::Cortex;
-use expect_test::expect;
+use expect_test::{Expect, expect};
 
 #[test]
 fn the_help_names_every_command() {
@@ -76,6 +76,27 @@ fn the_help_of_a_command_names_its_flags() {
               --json            Print data as JSON
     "#]]
     .assert_eq(&ran.stdout);
+}
+
+#[track_caller]
+fn check_help(command: &str, expected: &Expect) {
+    let ran = Cortex::new().run(&[command, "-h"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    let (own, _) = ran.stdout.split_once("\nOptions of every command:").unwrap();
+    expected.assert_eq(own);
+}
+
+#[test]
+fn the_help_of_a_group_names_its_actions() {
+    check_help("approvals", &expect![[""]]);
+    check_help("schedule", &expect![[""]]);
+    check_help("skill", &expect![[""]]);
+}
+
+#[test]
+fn a_command_that_nobody_types_is_not_in_the_help() {
+    let help = Cortex::new().run(&["--help"]).stdout;
+    assert!(!help.contains("skill-host"), "{help}");
 }
 
 #[test]
