@@ -240,3 +240,30 @@ pub(crate) fn models_failure(error: &ModelsError, effective: &Effective) -> Fail
     let help = "change the setting that is named; `cortex config --server --list` shows where it comes from";
     ConfigError::setting(effective.origin("providers"), error.to_string(), help).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flags, load};
+    use crate::redact::Redactor;
+
+    #[test]
+    fn what_tools_are_given_in_secret_never_reaches_the_log() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = Environment::from_pairs([
+            (
+                "CORTEX_MCP_SERVERS",
+                r#"{"a": {"command": "x", "env": {"ROOM": "first-secret"}},
+                    "b": {"url": "https://h.example/mcp", "headers": {"X-Any": "Token second-secret"}}}"#,
+            ),
+            (
+                "CORTEX_CALENDARS",
+                r#"{"work": "webcal://c.example/third-secret", "home": "home-calendar.ics"}"#,
+            ),
+        ]);
+        let effective = load(home.path(), &Flags::default(), &environment).unwrap();
+        let redactor = Redactor::new(secrets(&settings(&effective).unwrap(), &environment));
+        let line = "first-secret, Token second-secret, second-secret, https://c.example/third-secret, home-calendar.ics";
+        assert_eq!(redactor.clean(line), "***, ***, ***, https://***, home-calendar.ics");
+    }
+}

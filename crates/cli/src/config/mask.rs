@@ -78,15 +78,15 @@ pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
 
 fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
     for property in &object.properties {
-        let is_block = property.value.as_object().is_some();
-        if is_secret_block(property.name.as_str())
-            && let Some(block) = property.value.as_object()
-        {
-            ranges.extend(block.properties.iter().map(|inner| inside(&inner.value)));
-        } else if is_secret_name(property.name.as_str()) && !is_block {
-            ranges.push(inside(&property.value));
-        } else {
-            collect_below(&property.value, ranges);
+        let (is_block, is_name) =
+            (is_secret_block(property.name.as_str()), is_secret_name(property.name.as_str()));
+        match property.value.as_object() {
+            Some(block) if is_block => {
+                ranges.extend(block.properties.iter().map(|inner| inside(&inner.value)));
+            }
+            // A block that is none, such as a list of headers, holds its secrets all the same.
+            None if is_block || is_name => ranges.push(inside(&property.value)),
+            Some(_) | None => collect_below(&property.value, ranges),
         }
     }
 }
@@ -162,6 +162,7 @@ fn star_out(text: &str, ranges: &[Range<usize>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_broken_text_keeps_its_names_and_its_length() {
@@ -169,6 +170,63 @@ mod tests {
         let masked = masked_broken_text(text);
         assert_eq!(masked, "{\n  \"ingestApiKey\": \"**********\" \"*\",\n  \"model\": \"********");
         assert_eq!(masked.len(), text.len());
+    }
+
+    #[track_caller]
+    fn check_listed(name: &str, value: Value, expected: Value) {
+        assert_eq!(masked(Key::find(name).unwrap(), &value), expected);
+    }
+
+    #[test]
+    fn a_listing_hides_values_of_env_headers_and_addresses_and_keeps_their_names() {
+        check_listed(
+            "mcpServers",
+            json!({
+                "files": {"command": "npx", "args": ["-y"], "env": {"ROOT": "/srv", "DEPTH": "3"}, "disabled": true},
+                "web": {"url": "https://me:pw@h.example/mcp", "headers": {"X-Any": "abc"}},
+            }),
+            json!({
+                "files": {"command": "npx", "args": ["-y"], "env": {"ROOT": "***", "DEPTH": "***"}, "disabled": true},
+                "web": {"url": "https://***@h.example/mcp", "headers": {"X-Any": "***"}},
+            }),
+        );
+        check_listed(
+            "calendars",
+            json!({"home": "home.ics", "work": "webcal://c.example/private"}),
+            json!({"home": "home.ics", "work": "***"}),
+        );
+        check_listed(
+            "skillConfig",
+            json!({"weather": {"apiKey": "abc", "city": "Bonn", "env": {"A": "b"}}}),
+            json!({"weather": {"apiKey": "***", "city": "Bonn", "env": {"A": "***"}}}),
+        );
+        check_listed("ingestApiKey", json!("abc"), json!("***"));
+        check_listed("ingestApiKey", json!(null), json!(null));
+    }
+
+    #[track_caller]
+    fn check_excerpt(text: &str, expected: &str) {
+        let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
+        let masked = masked_text(text, parsed.value.unwrap().as_object().unwrap());
+        assert_eq!(masked, expected);
+        assert_eq!(masked.len(), text.len(), "places stay where they are");
+    }
+
+    #[test]
+    fn an_excerpt_of_the_file_hides_what_a_listing_hides() {
+        check_excerpt(
+            r#"{"mcpServers": {"w": {"url": "u", "headers": {"A": "abc"}, "env": {"B": 7}}}}"#,
+            r#"{"mcpServers": {"w": {"url": "u", "headers": {"A": "***"}, "env": {"B": *}}}}"#,
+        );
+        check_excerpt(
+            r#"{"calendars": {"work": "https://c/p"}}"#,
+            r#"{"calendars": {"work": "***********"}}"#,
+        );
+        check_excerpt(
+            r#"{"w": {"headers": ["A: abc"], "n": 1}}"#,
+            r#"{"w": {"headers": **********, "n": 1}}"#,
+        );
+        check_excerpt(r#"{"apiKey": "abc", "model": "m"}"#, r#"{"apiKey": "***", "model": "m"}"#);
     }
 
     #[test]
