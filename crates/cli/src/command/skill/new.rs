@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let mut made = Vec::with_capacity(files.len());
     for file in files {
         let path = folder.join(file.name);
-        write_new(&path, &file.text).map_err(|error| cannot(&path, &error))?;
+        write_file(&path, &file.text).map_err(|error| cannot(&path, &error))?;
         made.push(path.display().to_string());
     }
     if context.terminal.json {
@@ -48,7 +48,7 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
     DirBuilder::new().recursive(true).create(folder).map_err(|error| cannot(folder, &error))
 }
 
-fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_file(path: &Path, text: &str) -> std::io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }
 
