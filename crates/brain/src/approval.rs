@@ -166,7 +166,7 @@ fn misleads(letter: char) -> bool {
 /// The line the user gets for an answer.
 pub fn outcome_line(tool: &str, outcome: AnswerOutcome) -> String {
     match outcome {
-        AnswerOutcome::Decided(Decision::Approved) => format!("Approved: {tool} runs now."),
+        AnswerOutcome::Decided(Decision::Approved) => format!("Approved: {tool} will run."),
         AnswerOutcome::Decided(Decision::Denied) => format!("Denied: {tool} will not run."),
         AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired => {
             format!("Too late: the approval of {tool} has expired, and it was not run.")

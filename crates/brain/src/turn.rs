@@ -355,7 +355,8 @@ impl Turn {
 
     /// Whether a person said yes to this call of the last answer.
     fn was_approved(&self, id: &str) -> bool {
-        let since = self.steps.iter().rev().take_while(|step| !matches!(step, StepBody::ModelAnswered { .. }));
+        let since =
+            self.steps.iter().rev().take_while(|step| !matches!(step, StepBody::ModelAnswered { .. }));
         since.into_iter().any(|step| {
             matches!(step, StepBody::ApprovalDecided { call_id, decision: Decision::Approved, .. } if call_id == id)
         })

@@ -295,7 +295,8 @@ fn tell(
     line: &dyn Fn(&Resolved) -> Option<NewReply>,
     now: Millis,
 ) -> Result<(), StoreError> {
-    let (Resolved::Decided(_, approval) | Resolved::Already(approval) | Resolved::Expired(approval)) = resolved
+    let (Resolved::Decided(_, approval) | Resolved::Already(approval) | Resolved::Expired(approval)) =
+        resolved
     else {
         return Ok(());
     };
