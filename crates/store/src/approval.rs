@@ -1,7 +1,7 @@
 //! Approvals: a turn waits for a person, who answers once; what was approved is exactly what runs.
 
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, outbox, step, topic};
+use crate::{Store, StoreError, audit, inbox, outbox, step, topic};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
     Step, StepBody, TopicRef,
@@ -44,7 +44,7 @@ pub enum ApprovalKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolved {
     /// This answer won.
-    Decided(Approval),
+    Decided(Decision, Approval),
     /// Somebody was faster, or it had expired before.
     Already(Approval),
     /// It expired with this look.
@@ -216,7 +216,7 @@ fn resolve(
     } else if approval.expires_at <= now {
         Resolved::Expired(close(connection, &approval, Decision::Expired, None, now)?)
     } else {
-        Resolved::Decided(close(connection, &approval, decision, Some(name), now)?)
+        Resolved::Decided(decision, close(connection, &approval, decision, Some(name), now)?)
     };
     tell(connection, &resolved, line, now)?;
     fail_point!("approval.resolve.before_commit");
@@ -295,8 +295,14 @@ fn tell(
     line: &dyn Fn(&Resolved) -> Option<NewReply>,
     now: Millis,
 ) -> Result<(), StoreError> {
+    let (Resolved::Decided(_, approval) | Resolved::Already(approval) | Resolved::Expired(approval)) =
+        resolved
+    else {
+        return Ok(());
+    };
     match line(resolved) {
-        Some(reply) => outbox::queue(connection, &reply, None, now),
+        // It belongs to the event that asked, so that its trace shows the answer too.
+        Some(reply) => outbox::queue(connection, &reply, inbox::seq_of(connection, &approval.event)?, now),
         None => Ok(()),
     }
 }
