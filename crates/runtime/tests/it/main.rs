@@ -15,6 +15,7 @@ mod poison;
 mod prompt;
 mod question;
 mod retry;
+mod schedule;
 mod silence;
 mod stop;
 mod tool_result;
