@@ -63,7 +63,7 @@ fn an_approved_call_runs_once_and_its_reply_follows() {
     let id = ask(&cortex);
     let approved = cortex.run(&["approvals", "approve", &id]);
     assert_eq!((approved.code, approved.stderr.as_str()), (Some(0), ""));
-    assert_eq!(approved.stdout, "Approved: schedule.create runs now.\nSo be it.\n");
+    assert_eq!(approved.stdout, "Approved: schedule.create will run.\nSo be it.\n");
     assert_eq!(jobs(&cortex), 1);
     let again = cortex.run(&["approvals", "approve", &id]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(1), ""));
@@ -115,7 +115,7 @@ fn a_chat_answers_its_newest_question() {
     let (prompt, rest) = ran.stdout.split_once("Asked by cli:owner").unwrap();
     assert!(prompt.starts_with("May I run schedule.create?\n"), "{prompt}");
     let (_, rest) = rest.split_once('\n').unwrap();
-    assert_eq!(rest, "You said: yes\nApproved: schedule.create runs now.\nSo be it.\n");
+    assert_eq!(rest, "You said: yes\nApproved: schedule.create will run.\nSo be it.\n");
     assert_eq!(
         ran.stderr,
         "(/approve or /deny)\n(no question is open in this conversation; `cortex approvals list` shows all)\n"
