@@ -44,7 +44,7 @@ impl ScheduleDesk {
             ScheduleTools { store: parts.store.clone(), timezone: parts.config.scheduler_timezone.clone() };
         let invalid = |error: ToolCallError| match error {
             ToolCallError::NotRun(reason) => ScheduleError::Invalid(reason),
-            error @ (ToolCallError::Failed(_) | ToolCallError::Unknown(_)) => {
+            error @ (ToolCallError::Failed(_) | ToolCallError::TimedOut(_) | ToolCallError::Unknown(_)) => {
                 ScheduleError::Invalid(error.to_string())
             }
         };
