@@ -6,6 +6,7 @@ use cortex_api::{
     AckRequest, ApprovalQuery, Client, ClientError, EventTrace, IngestRequest, LiveEvent, LiveStream,
     OutboxRow, PollRequest, PolledMessage,
 };
+use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{Clock, EventId, InboxStatus, OutboxId, OutboxStatus, SystemClock};
 use futures::StreamExt;
 use serde::Serialize;
@@ -92,7 +93,8 @@ impl<'a> Connector<'a> {
 
     /// The newest question that is open in a conversation.
     pub(crate) async fn open_question(&mut self, topic: &str) -> Result<Option<OpenQuestion>, Failure> {
-        let open = self.client.approvals(&ApprovalQuery::default()).await?.items;
+        let query = ApprovalQuery { all: false, limit: Some(LIST_ROWS_MAX) };
+        let open = self.client.approvals(&query).await?.items;
         let Some(approval) = open.into_iter().find(|row| row.source == SOURCE && row.topic_key == topic)
         else {
             return Ok(None);

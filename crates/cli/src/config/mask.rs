@@ -53,9 +53,33 @@ fn masked_deep(value: &Value) -> Value {
                 (name.clone(), shown)
             })
             .collect(),
-        Value::Array(items) => items.iter().map(masked_deep).collect(),
-        Value::String(text) => Value::from(without_password(text)),
+        Value::Array(items) => {
+            let masked = |(item, is_secret): (&Value, bool)| {
+                if is_secret { Value::from(MASK) } else { masked_deep(item) }
+            };
+            let flags = items.iter().map(|item| item.as_str().is_some_and(is_secret_flag));
+            items.iter().zip(after(flags)).map(masked).collect()
+        }
+        Value::String(text) => Value::from(without_secret(text)),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// `--token`, whose value is the next argument.
+fn is_secret_flag(argument: &str) -> bool {
+    argument.starts_with('-') && !argument.contains('=') && is_secret_name(argument)
+}
+
+/// For each item whether the one before it was a flag.
+fn after(flags: impl Iterator<Item = bool>) -> impl Iterator<Item = bool> {
+    std::iter::once(false).chain(flags)
+}
+
+/// `--token=abc` and `https://host/?token=abc` without what follows the name.
+fn without_secret(text: &str) -> String {
+    match text.split_once('=') {
+        Some((name, _)) if is_secret_name(name) => format!("{}={MASK}", without_password(name)),
+        Some(_) | None => without_password(text),
     }
 }
 
@@ -94,8 +118,17 @@ fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
 fn collect_below(value: &ast::Value<'_>, ranges: &mut Vec<Range<usize>>) {
     match value {
         ast::Value::Object(object) => collect_secrets(object, ranges),
-        ast::Value::Array(array) => array.elements.iter().for_each(|item| collect_below(item, ranges)),
-        ast::Value::StringLit(text) if text.value.contains('@') => {
+        ast::Value::Array(array) => {
+            let as_text = |item: &ast::Value<'_>| item.as_string_lit().map(|text| text.value.to_string());
+            let flags =
+                array.elements.iter().map(|item| as_text(item).is_some_and(|text| is_secret_flag(&text)));
+            for (item, is_secret) in array.elements.iter().zip(after(flags)) {
+                if is_secret { ranges.push(inside(item)) } else { collect_below(item, ranges) }
+            }
+        }
+        ast::Value::StringLit(text)
+            if text.value.contains('@') || without_secret(&text.value) != text.value =>
+        {
             ranges.push(text.range.start..text.range.end)
         }
         ast::Value::StringLit(_)
@@ -200,6 +233,11 @@ mod tests {
             json!({"weather": {"apiKey": "abc", "city": "Bonn", "env": {"A": "b"}}}),
             json!({"weather": {"apiKey": "***", "city": "Bonn", "env": {"A": "***"}}}),
         );
+        check_listed(
+            "mcpServers",
+            json!({"a": {"command": "x", "args": ["--token", "abc", "--api-key=abc", "-y", "--depth=3", "https://h/?key=abc"]}}),
+            json!({"a": {"command": "x", "args": ["--token", "***", "--api-key=***", "-y", "--depth=3", "https://h/?key=***"]}}),
+        );
         check_listed("ingestApiKey", json!("abc"), json!("***"));
         check_listed("ingestApiKey", json!(null), json!(null));
     }
@@ -225,6 +263,10 @@ mod tests {
         check_excerpt(
             r#"{"w": {"headers": ["A: abc"], "n": 1}}"#,
             r#"{"w": {"headers": **********, "n": 1}}"#,
+        );
+        check_excerpt(
+            r#"{"args": ["--token", "abc", "--key=abc", "-y"]}"#,
+            r#"{"args": ["--token", "***", ***********, "-y"]}"#,
         );
         check_excerpt(r#"{"apiKey": "abc", "model": "m"}"#, r#"{"apiKey": "***", "model": "m"}"#);
     }

@@ -154,6 +154,28 @@ fn a_reminder_shows_in_an_open_chat_while_nobody_types() {
 }
 
 #[test]
+fn without_a_key_a_reminder_is_asked_for_made_and_arrives() {
+    let cortex = Cortex::quiet().with("CORTEX_SCHEDULER_TICK_SECONDS", "1").started();
+    let sent = cortex.json(&["send", "remind me every weekday at 9 to stretch", "--json"]);
+    let id = sent["replies"][0]["payload"]["approvalId"].as_str().unwrap();
+    let approved = cortex.run(&["approvals", "approve", id]);
+    assert!(approved.stdout.starts_with("Approved: schedule.create will run.\n"), "{}", approved.stdout);
+    assert_eq!(cortex.json(&["schedule", "show", "1", "--json"])["cron"], "0 9 * * 1-5");
+    // The same reminder a moment from now, so that the scheduler itself fires it.
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
+    let soon = cortex.run(&["schedule", "update", "1", "--at", &soon.to_string()]);
+    assert_eq!(soon.code, Some(0), "{}", soon.stderr);
+    let mut chat = cortex.command(&["chat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let input = chat.stdin.take().unwrap();
+    let said = BufReader::new(chat.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    assert!(said.contains("stretch"), "{said}");
+    drop(input);
+    assert_eq!(chat.wait().unwrap().code(), Some(0));
+    let slots = cortex.json(&["schedule", "show", "1", "--json"])["slots"].clone();
+    assert_eq!(slots[0]["outcome"], "fired", "{slots}");
+}
+
+#[test]
 fn what_is_not_there_is_told_by_its_name() {
     let cortex = Cortex::quiet().started();
     let approval = format!(

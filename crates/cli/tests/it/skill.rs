@@ -171,6 +171,22 @@ fn a_changed_skill_is_held_back_until_it_is_trusted_with_or_without_a_server() {
 }
 
 #[test]
+fn the_list_says_why_an_mcp_server_has_no_tools() {
+    let servers = r#"{"gone": {"command": "/nowhere/at-all"}}"#;
+    let cortex = Cortex::quiet().with("CORTEX_MCP_SERVERS", servers).started();
+    let mut held_back = String::new();
+    for _ in 0..500 {
+        held_back = cortex.json(&["skill", "list", "--json"])["heldBack"][0].as_str().unwrap().to_owned();
+        if !held_back.contains("is connecting") {
+            break;
+        }
+    }
+    assert!(held_back.starts_with("mcp gone: is down, next try in "), "{held_back}");
+    let table = cortex.run(&["skill", "list"]).stdout;
+    assert!(table.lines().last().unwrap().starts_with("held back: mcp gone: "), "{table}");
+}
+
+#[test]
 fn trust_without_a_server_needs_a_home_that_was_started() {
     let cortex = with_skills();
     let why = "cortex: not_found: there is no skill \"s\" in skillDirs; an MCP server is trusted while the server runs\n";
