@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod ack;
+mod approval;
 mod auth;
 mod bad_input;
 mod doors;
