@@ -1,5 +1,6 @@
 //! `/api/v2/schedules`: the owner makes, sees, changes and fires jobs without a model.
 
+use cortex_runtime::RuntimeConfig;
 use cortex_testkit::{FrozenTime, RunningTestServer, ServerSetup};
 use serde_json::{Value, json};
 
@@ -18,8 +19,9 @@ async fn one(server: &RunningTestServer) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_job_is_made_in_words_listed_changed_paused_resumed_and_deleted() {
     let time = FrozenTime::hold();
-    let server = ServerSetup::echoing().at(&time).start().await;
-    let body = json!({ "when": "every weekday at 9", "what": "stretch", "timezone": "Europe/Berlin" });
+    let in_berlin = |flow: &mut RuntimeConfig| flow.scheduler_timezone = "Europe/Berlin".to_owned();
+    let server = ServerSetup::echoing().at(&time).flow(in_berlin).start().await;
+    let body = json!({ "when": "every weekday at 9", "what": "stretch" });
     let made = text(&server, "/api/v2/schedules", &body, 201).await;
     assert!(made.starts_with("created schedule 1; 0 9 * * 1-5 Europe/Berlin"), "{made}");
     let row = json!({
