@@ -75,10 +75,10 @@ pub(crate) async fn answer_event(
         parts.store.approvals().resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
     match &resolved {
         // Who was asked is told with the decision itself; an approver elsewhere is told where he answered.
-        Resolved::Decided(_, approval) | Resolved::Expired(approval) if approval.topic == event.topic => {
+        Resolved::Decided { approval, .. } | Resolved::Expired(approval) if approval.topic == event.topic => {
             Ok(TurnEnd::Handled { replies: Vec::new() })
         }
-        Resolved::Decided(_, approval) | Resolved::Expired(approval) | Resolved::Already(approval) => {
+        Resolved::Decided { approval, .. } | Resolved::Expired(approval) | Resolved::Already(approval) => {
             say(outcome_line(&approval.tool_name, outcome(&resolved)))
         }
         Resolved::NotYours | Resolved::Unknown => say(outcome_line("", outcome(&resolved))),
@@ -107,7 +107,7 @@ pub(crate) async fn sweep(parts: Arc<Parts>, stop: CancellationToken) {
 /// The line for whoever was asked. He hears of his question's end once; a late answer concerns only who gave it.
 fn told(resolved: &Resolved, now: Millis) -> Option<NewReply> {
     match resolved {
-        Resolved::Decided(_, approval) | Resolved::Expired(approval) => {
+        Resolved::Decided { approval, .. } | Resolved::Expired(approval) => {
             Some(line(&approval.topic, outcome_line(&approval.tool_name, outcome(resolved)), now))
         }
         Resolved::Already(_) | Resolved::NotYours | Resolved::Unknown => None,
@@ -116,7 +116,9 @@ fn told(resolved: &Resolved, now: Millis) -> Option<NewReply> {
 
 fn outcome(resolved: &Resolved) -> AnswerOutcome {
     match resolved {
-        Resolved::Decided(decision, _) => AnswerOutcome::Decided(*decision),
+        Resolved::Decided { decision, others_open, .. } => {
+            AnswerOutcome::Decided { decision: *decision, others_open: *others_open }
+        }
         Resolved::Already(approval) => AnswerOutcome::AlreadyResolved(approval.status),
         Resolved::Expired(_) => AnswerOutcome::Expired,
         Resolved::NotYours => AnswerOutcome::NotYours,

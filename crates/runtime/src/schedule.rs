@@ -22,6 +22,9 @@ pub enum ScheduleError {
     /// The words or the cron are wrong; the text says how.
     #[error("{0}")]
     Invalid(String),
+    /// It was in order and did not come to its end.
+    #[error("{0}")]
+    Unfinished(String),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -42,14 +45,14 @@ impl ScheduleDesk {
             CallContext { topic: target, user_id, now: parts.clock.now(), cancel: CancellationToken::new() };
         let tools =
             ScheduleTools { store: parts.store.clone(), timezone: parts.config.scheduler_timezone.clone() };
-        let invalid = |error: ToolCallError| match error {
+        let refused = |error: ToolCallError| match error {
             ToolCallError::NotRun(reason) => ScheduleError::Invalid(reason),
-            error @ (ToolCallError::Failed(_) | ToolCallError::TimedOut(_) | ToolCallError::Unknown(_)) => {
-                ScheduleError::Invalid(error.to_string())
+            ToolCallError::Failed(_) | ToolCallError::TimedOut(_) | ToolCallError::Unknown(_) => {
+                ScheduleError::Unfinished(error.to_string())
             }
         };
-        let prepared = tools.prepare(&name, arguments_json, &context).await.map_err(invalid)?;
-        let done = tools.run(&name, &prepared.arguments_json, &context).await.map_err(invalid)?;
+        let prepared = tools.prepare(&name, arguments_json, &context).await.map_err(refused)?;
+        let done = tools.run(&name, &prepared.arguments_json, &context).await.map_err(refused)?;
         // A change may have made a run due that the next tick would have found.
         parts.arrived.notify_one();
         Ok(done.text)

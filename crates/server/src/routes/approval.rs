@@ -114,7 +114,7 @@ pub(crate) async fn revoke(State(app): State<AppState>, PathId(id): PathId) -> R
 
 async fn decide(app: &AppState, id: &str, decision: Decision) -> Result<Json<ApprovalRow>, Refusal> {
     match app.runtime.approvals().decide(approval_id(id)?, decision).await? {
-        Resolved::Decided(_, approval) => Ok(Json(row(approval))),
+        Resolved::Decided { approval, .. } => Ok(Json(row(approval))),
         Resolved::Already(approval) | Resolved::Expired(approval) => {
             Err(Refusal::because(ErrorCode::Conflict, format!("{} is {}", approval.id, approval.status)))
         }
