@@ -220,6 +220,10 @@ async fn suspend(
 ) -> Result<Performed, StoreError> {
     let now = parts.clock.now();
     let (bodies, asked): (Vec<StepBody>, Vec<_>) = questions(parts, event, calls).await.into_iter().unzip();
+    // Nothing is left to ask: a turn that waited for nobody would never wake.
+    if asked.is_empty() {
+        return Ok(Performed::Learned(Input::CallsChecked(check_calls(parts, event, calls).await?)));
+    }
     let steps: Vec<Step> = bodies.into_iter().map(|body| journal.number(body, now)).collect();
     let calls = std::mem::take(&mut journal.unpaid);
     patiently(parts, cancel, || {

@@ -11,5 +11,6 @@ mod order;
 mod poison;
 mod prompt;
 mod retry;
+mod schedule;
 mod silence;
 mod stop;
