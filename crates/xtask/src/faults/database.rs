@@ -4,6 +4,9 @@ use anyhow::{Context, Result};
 use rusqlite::{Connection, OpenFlags, Row};
 use std::fs;
 use std::path::Path;
+use tempfile::TempDir;
+
+const DATABASE: &str = "cortex.db";
 
 /// Everything the checks look at.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +81,7 @@ pub(crate) enum MessageState {
 
 /// Opens the database in a home, lets SQLite recover its log, and reads everything.
 pub(crate) fn read(home: &Path) -> Result<Rows> {
-    let path = home.join("cortex.db");
+    let path = home.join(DATABASE);
     let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)
         .with_context(|| format!("cannot open {}", path.display()))?;
     let damage = damage(&connection)?;
@@ -96,14 +99,42 @@ pub(crate) fn read(home: &Path) -> Result<Rows> {
 
 /// As `read`, on a copy: the files stay as the crash left them.
 pub(crate) fn read_copy(home: &Path) -> Result<Rows> {
+    let copy = copied(home)?;
+    if copy.path().join(DATABASE).exists() { read(copy.path()) } else { Ok(Rows::default()) }
+}
+
+/// The kinds of the steps that are on record for an event, read from a copy.
+pub(crate) fn steps_of(home: &Path, external_id: &str) -> Result<Vec<String>> {
+    let copy = copied(home)?;
+    let connection = Connection::open(copy.path().join(DATABASE))?;
+    let mut statement = connection.prepare(
+        "SELECT kind FROM turn_steps JOIN inbox_messages ON seq = event_seq
+         WHERE external_message_id = ?1 ORDER BY number",
+    )?;
+    let kinds = statement.query_map([external_id], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(kinds)
+}
+
+/// Takes steps of one kind out of a stopped server's journal, as if they had never been written.
+pub(crate) fn forget_steps(home: &Path, external_id: &str, kind: &str) -> Result<()> {
+    let connection = Connection::open(home.join(DATABASE))?;
+    connection.execute(
+        "DELETE FROM turn_steps WHERE kind = ?2
+         AND event_seq = (SELECT seq FROM inbox_messages WHERE external_message_id = ?1)",
+        [external_id, kind],
+    )?;
+    Ok(())
+}
+
+fn copied(home: &Path) -> Result<TempDir> {
     let copy = tempfile::tempdir()?;
-    for name in ["cortex.db", "cortex.db-wal", "cortex.db-journal"] {
+    for name in [DATABASE, "cortex.db-wal", "cortex.db-journal"] {
         let from = home.join(name);
         if from.exists() {
             fs::copy(&from, copy.path().join(name)).with_context(|| format!("cannot copy {name}"))?;
         }
     }
-    if copy.path().join("cortex.db").exists() { read(copy.path()) } else { Ok(Rows::default()) }
+    Ok(copy)
 }
 
 const EVENTS: &str = "SELECT seq, id, source, external_message_id, topic_key, text, status, claimed_at, updated_at, \
