@@ -14,3 +14,4 @@ mod retry;
 mod schedule;
 mod silence;
 mod stop;
+mod unasked;
