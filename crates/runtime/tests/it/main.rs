@@ -19,3 +19,4 @@ mod schedule;
 mod silence;
 mod stop;
 mod tool_result;
+mod unasked;

@@ -82,3 +82,19 @@ async fn a_clock_that_went_back_shows_no_fire_that_has_its_record_already() {
     let fires = keeper.runtime.schedules().next_fires(&keeper.job(job).await, 2);
     assert_eq!(fires, [clock("04:00:00"), clock("05:00:00")]);
 }
+
+#[tokio::test]
+async fn a_resume_after_the_clock_went_back_fires_nothing_again() {
+    let (keeper, job) = hourly().await;
+    for now in ["01:00:00", "02:00:00"] {
+        keeper.look_at(clock(now)).await;
+        keeper.answer_all().await;
+    }
+    keeper.set_clock(clock("00:40:00"));
+    keeper.change("pause", &json!({"id": job})).await.unwrap();
+    keeper.change("resume", &json!({"id": job})).await.unwrap();
+    for now in ["01:00:00", "02:00:10", "03:00:00"] {
+        keeper.look_at(clock(now)).await;
+    }
+    assert_eq!(keeper.shown(job).await, "fired 01:00; fired 02:00; fired 03:00");
+}

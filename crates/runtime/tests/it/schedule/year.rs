@@ -24,11 +24,24 @@ struct Job {
     is_paused: bool,
 }
 
+/// What can happen next in a year.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Incident {
+    /// The process is killed and stays away for a while.
+    Kill,
+    /// The clock is set ahead.
+    Leap,
+    SetBack,
+    PauseOrResume,
+    /// Time goes on to the next fire.
+    Tick,
+}
+
 struct Year {
     keeper: Keeper,
     jobs: Vec<Job>,
     random: StdRng,
-    happened: BTreeMap<&'static str, u32>,
+    happened: BTreeMap<Incident, u32>,
 }
 
 impl Year {
@@ -61,34 +74,34 @@ impl Year {
 
     async fn go_on(&mut self) {
         let what = match self.random.random_range(0..1_000) {
-            0..15 => "kill",
-            15..20 => "leap",
-            20..30 => "set back",
-            30..36 => "pause or resume",
-            _ => "tick",
+            0..15 => Incident::Kill,
+            15..20 => Incident::Leap,
+            20..30 => Incident::SetBack,
+            30..36 => Incident::PauseOrResume,
+            _ => Incident::Tick,
         };
         *self.happened.entry(what).or_default() += 1;
         match what {
-            "kill" => {
+            Incident::Kill => {
                 let down = if self.random.random_bool(0.1) { 3 * DAY } else { 10 * MINUTE };
                 let down = self.random.random_range(0..down);
                 self.keeper.crash().await;
                 self.move_clock(down);
             }
-            "leap" => {
+            Incident::Leap => {
                 let by = self.random.random_range(0..2 * DAY);
                 self.move_clock(by);
             }
-            "set back" => {
+            Incident::SetBack => {
                 let by = self.random.random_range(0..3 * HOUR);
                 self.move_clock(-by);
             }
-            "pause or resume" => {
+            Incident::PauseOrResume => {
                 let paused = self.jobs.iter().position(|job| job.is_paused);
                 let any = self.random.random_range(0..self.jobs.len());
                 self.turn_over(paused.unwrap_or(any)).await;
             }
-            _ => self.to_the_next_fire().await,
+            Incident::Tick => self.wait_for_the_next_fire().await,
         }
         self.keeper.runtime.fire_due().await.unwrap();
         if self.random.random_bool(0.97) {
@@ -97,7 +110,7 @@ impl Year {
     }
 
     /// A tick comes a little after the moment it is for.
-    async fn to_the_next_fire(&mut self) {
+    async fn wait_for_the_next_fire(&mut self) {
         let jobs = self.keeper.store.schedules().list().await.unwrap();
         let next = jobs.iter().filter(|job| job.enabled).filter_map(|job| job.next_run_at).min();
         let wait = next.map_or(HOUR, |next| (next.0 - self.keeper.now().0).max(0));
@@ -150,6 +163,7 @@ impl Year {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "the figures of a year are worth a line")]
 async fn simulate(zone: &str, seed: u64) {
     let mut year = Year::begin(zone, seed).await;
     while year.keeper.now() < year.ends() {
