@@ -115,18 +115,8 @@ pub(crate) fn steps_of(home: &Path, external_id: &str) -> Result<Vec<String>> {
     Ok(kinds)
 }
 
-/// Takes steps of one kind out of a stopped server's journal, as if they had never been written.
-pub(crate) fn forget_steps(home: &Path, external_id: &str, kind: &str) -> Result<()> {
-    let connection = Connection::open(home.join(DATABASE))?;
-    connection.execute(
-        "DELETE FROM turn_steps WHERE kind = ?2
-         AND event_seq = (SELECT seq FROM inbox_messages WHERE external_message_id = ?1)",
-        [external_id, kind],
-    )?;
-    Ok(())
-}
-
-fn copied(home: &Path) -> Result<TempDir> {
+/// The database files of a stopped server, to be put back later.
+pub(crate) fn copied(home: &Path) -> Result<TempDir> {
     let copy = tempfile::tempdir()?;
     for name in [DATABASE, "cortex.db-wal", "cortex.db-journal"] {
         let from = home.join(name);
@@ -135,6 +125,18 @@ fn copied(home: &Path) -> Result<TempDir> {
         }
     }
     Ok(copy)
+}
+
+/// Puts the files back as they were, as a disk would that forgot everything since.
+pub(crate) fn put_back(copy: &TempDir, home: &Path) -> Result<()> {
+    for name in [DATABASE, "cortex.db-wal", "cortex.db-shm", "cortex.db-journal"] {
+        fs::remove_file(home.join(name)).unwrap_or_default();
+        let from = copy.path().join(name);
+        if from.exists() {
+            fs::copy(&from, home.join(name)).with_context(|| format!("cannot put back {name}"))?;
+        }
+    }
+    Ok(())
 }
 
 const EVENTS: &str = "SELECT seq, id, source, external_message_id, topic_key, text, status, claimed_at, updated_at, \

@@ -23,8 +23,8 @@ const RUNNERS: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Journal {
     Kept,
-    /// The control: as a product would leave it that writes down a call only after it ran.
-    WithoutStart,
+    /// The control: everything since the approval is forgotten, as if nothing had been synced before the call ran.
+    Forgotten,
 }
 
 pub(crate) fn run(programs: &Programs, extent: Extent) -> Result<Findings> {
@@ -59,7 +59,7 @@ pub(crate) fn control(programs: &Programs) -> Result<Findings> {
     let trials: Vec<Trial> =
         after_run.cycle().take(4).map(|point| Kill::Point(*point)).enumerate().map(Trial::new).collect();
     let count = trials.len();
-    let seen = perform(programs, trials, Journal::WithoutStart)?;
+    let seen = perform(programs, trials, Journal::Forgotten)?;
     let caught = seen.iter().filter(|(trial, seen)| {
         judge(trial.kill.expected(), seen).iter().any(|complaint| complaint.contains("it ran 2 times"))
     });

@@ -4,7 +4,7 @@ use super::Journal;
 use super::counter::Counter;
 use super::kill::{Armed, Kill, Point};
 use super::setting::{self, TOOL};
-use super::verdict::{Progress, Seen};
+use super::verdict::{Ending, Progress, Seen};
 use crate::faults::client::Client;
 use crate::faults::database;
 use crate::faults::history::{Ingested, Known, SentEvent};
@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 const SOURCE: &str = "gamma";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,6 +57,8 @@ pub(crate) struct Runner<'a> {
     server: Option<Server>,
     counter: &'a Counter,
     journal: Journal,
+    /// What the control puts back.
+    before_the_crash: Option<TempDir>,
     http: Http,
     client: Client,
     /// What the user was sent, by topic.
@@ -72,14 +75,14 @@ impl<'a> Runner<'a> {
         let home = setting::home(program, counter.port, names)?;
         let client = Client::new(SOURCE, true, Instant::now());
         let (http, messages) = (Http::default(), BTreeMap::new());
-        Ok(Self { home, server: None, counter, journal, http, client, messages })
+        Ok(Self { home, server: None, counter, journal, before_the_crash: None, http, client, messages })
     }
 
     pub(crate) fn run(&mut self, trial: &Trial) -> Result<Seen> {
         self.cut_short(trial).with_context(|| trial.to_string())?;
         let kinds = database::steps_of(&self.home.path(), &trial.name)?;
-        if self.journal == Journal::WithoutStart {
-            database::forget_steps(&self.home.path(), &trial.name, "tool_started")?;
+        if let Some(before) = self.before_the_crash.take() {
+            database::put_back(&before, &self.home.path())?;
         }
         let mut seen = self.heal(trial).with_context(|| trial.to_string())?;
         seen.at_crash = Progress::of(&kinds);
@@ -132,6 +135,9 @@ impl<'a> Runner<'a> {
         if let Some(server) = self.server.take() {
             server.kill()?;
         }
+        if self.journal == Journal::Forgotten {
+            self.before_the_crash = Some(database::copied(&self.home.path())?);
+        }
         let fault = format!("{}:{}", point.name, point.hit);
         self.home.variables.push(("CORTEX_FAULT".to_owned(), fault));
         let armed = self.home.started();
@@ -165,14 +171,12 @@ impl<'a> Runner<'a> {
             }
             self.collect(port);
             let trace = self.get(port, &format!("/api/v2/events/{event_id}/trace"))?;
-            let status = trace["event"]["status"].as_str().unwrap_or_default();
             let is_told = trace["replies"].as_array().is_some_and(|replies| {
                 let told = self.messages.get(&trial.name).map_or(0, Vec::len);
                 // One more than its own replies: the line that says what was decided.
                 told > replies.len()
             });
-            let is_over = matches!(status, "done" | "failed") && is_told;
-            if is_over || started.elapsed() > PATIENCE {
+            if (ending_of(&trace) != Ending::Open && is_told) || started.elapsed() > PATIENCE {
                 return Ok(self.seen(trial, &trace));
             }
             std::thread::sleep(LOOK_AGAIN);
@@ -192,7 +196,7 @@ impl<'a> Runner<'a> {
         Seen {
             at_crash: Progress::NotStarted,
             runs: 0,
-            status: trace["event"]["status"].as_str().unwrap_or_default().to_owned(),
+            ending: ending_of(trace),
             endings: details.filter(is_ending).map(str::to_owned).collect(),
             notices: messages.iter().filter(|text| text.contains(NOTICE)).count(),
             answers: messages.iter().filter(|text| **text == answer).count(),
@@ -269,5 +273,13 @@ impl<'a> Runner<'a> {
         let port = server.port;
         self.server = Some(server);
         Ok(port)
+    }
+}
+
+fn ending_of(trace: &Value) -> Ending {
+    match trace["event"]["status"].as_str() {
+        Some("done") => Ending::Done,
+        Some("failed") => Ending::Failed,
+        _ => Ending::Open,
     }
 }

@@ -28,14 +28,23 @@ impl Progress {
     }
 }
 
+/// How an event stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Done,
+    Failed,
+    /// It waits or is in work, although it had all the time.
+    Open,
+}
+
 /// What came of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) at_crash: Progress,
     /// Calls that reached the far side, whenever they came.
     pub(crate) runs: usize,
-    /// The status of the event at the end.
-    pub(crate) status: String,
+    /// How the event stands at the end.
+    pub(crate) ending: Ending,
     /// The trace's lines about the end of the call.
     pub(crate) endings: Vec<String>,
     /// Messages to the user that say that it may have run.
@@ -55,7 +64,7 @@ pub(crate) fn judge(expected: Option<Progress>, seen: &Seen) -> Vec<String> {
     if let Some(expected) = expected {
         demand(seen.at_crash == expected, format!("the crash left it {:?}, not {expected:?}", seen.at_crash));
     }
-    demand(seen.status == "done", format!("the event ended as {:?}", seen.status));
+    demand(seen.ending == Ending::Done, format!("the event is {:?} at the end", seen.ending));
     demand(seen.answers == 1, format!("the user got {} answers", seen.answers));
     demand(seen.runs <= 1, format!("it ran {} times", seen.runs));
     let unknown = seen.endings.iter().filter(|ending| ending.contains(" unknown: ")).count();
@@ -81,14 +90,7 @@ mod tests {
     const UNKNOWN: &str = "counter.add unknown: the server stopped while this ran";
 
     fn seen(at_crash: Progress, runs: usize, ending: &str, notices: usize) -> Seen {
-        Seen {
-            at_crash,
-            runs,
-            status: "done".to_owned(),
-            endings: vec![ending.to_owned()],
-            notices,
-            answers: 1,
-        }
+        Seen { at_crash, runs, ending: Ending::Done, endings: vec![ending.to_owned()], notices, answers: 1 }
     }
 
     fn check(seen: &Seen, complaint: &str) {
@@ -111,8 +113,8 @@ mod tests {
         check(&seen(Progress::Answered, 1, UNKNOWN, 1), "it is unknown although everybody can know");
         check(&seen(Progress::Started, 1, UNKNOWN, 0), "the user was told 0 times");
         check(&seen(Progress::Started, 1, DONE, 1), "the trace does not say that its outcome is unknown");
-        let stuck = Seen { status: "waiting".to_owned(), ..seen(Progress::NotStarted, 1, DONE, 0) };
-        check(&stuck, "the event ended as \"waiting\"");
+        let stuck = Seen { ending: Ending::Open, ..seen(Progress::NotStarted, 1, DONE, 0) };
+        check(&stuck, "the event is Open at the end");
         let silent = Seen { answers: 0, ..seen(Progress::NotStarted, 1, DONE, 0) };
         check(&silent, "the user got 0 answers");
         let twice = Seen { endings: vec![DONE.to_owned(); 2], ..seen(Progress::NotStarted, 1, DONE, 0) };
