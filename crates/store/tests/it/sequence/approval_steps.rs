@@ -144,7 +144,7 @@ impl World {
     pub(super) async fn expire(&mut self) -> Checked {
         let line = |resolved: &Resolved| match resolved {
             Resolved::Expired(approval) => Some(expiry_line(&approval.id, &approval.topic)),
-            Resolved::Decided(..) | Resolved::Already(_) | Resolved::NotYours | Resolved::Unknown => None,
+            Resolved::Decided { .. } | Resolved::Already(_) | Resolved::NotYours | Resolved::Unknown => None,
         };
         let found = self.store.approvals().expire_due(self.now, line).await.map_err(told)?;
         let expired = self.models.approvals.expire(&mut self.models.inbox, self.now);
@@ -195,7 +195,7 @@ impl World {
 
 fn kind_of(resolved: &Resolved) -> Option<Answered> {
     match resolved {
-        Resolved::Decided(..) => Some(Answered::Decided),
+        Resolved::Decided { .. } => Some(Answered::Decided),
         Resolved::Already(_) => Some(Answered::Already),
         Resolved::Expired(_) => Some(Answered::Expired),
         Resolved::NotYours => Some(Answered::NotYours),
