@@ -172,18 +172,21 @@ fn halfway(event: &EventRow, is_whole: bool, what: &'static str) -> Option<Viola
     (!is_whole).then(|| Violation::Halfway { event_id: event.id.clone(), what })
 }
 
-/// The reply alone, or, where a person was asked, the question and perhaps a notice before it.
+/// The reply alone, or, where a person was asked, the question, the answer and perhaps a notice before it.
 fn is_answered(messages: &[&MessageRow], reply: &str, expected: &Expected) -> bool {
     let Some((last, before)) = messages.split_last() else { return false };
-    let asked = before.iter().filter(|message| expected::is_question(&message.text)).count();
+    let count = |is_one: fn(&str) -> bool| before.iter().filter(|message| is_one(&message.text)).count();
+    let asked = (count(expected::is_question), count(expected::is_approval));
+    let wanted = usize::from(expected.asks);
     last.text == reply
-        && asked == usize::from(expected.asks)
+        && asked == (wanted, wanted)
         && before.iter().all(|message| may_come_before(&message.text, expected))
 }
 
 /// What a user may be told before the turn has ended.
 fn may_come_before(text: &str, expected: &Expected) -> bool {
-    expected.asks && (expected::is_question(text) || expected::is_unknown_notice(text))
+    let kinds = [expected::is_question, expected::is_approval, expected::is_unknown_notice];
+    expected.asks && kinds.iter().any(|is_one| is_one(text))
 }
 
 fn is_exchange(turns: &[&TurnRow], event: &EventRow, reply: &str) -> bool {

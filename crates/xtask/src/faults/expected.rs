@@ -52,6 +52,11 @@ pub(crate) fn is_question(text: &str) -> bool {
     text.starts_with(&format!("May I run {ASKING_TOOL}?"))
 }
 
+/// Whether a message says that the question was answered with yes.
+pub(crate) fn is_approval(text: &str) -> bool {
+    text.starts_with(&format!("Approved: {ASKING_TOOL} "))
+}
+
 /// Whether a message says that nobody knows whether a tool ran.
 pub(crate) fn is_unknown_notice(text: &str) -> bool {
     text.starts_with(&format!("{ASKING_TOOL} may have run"))

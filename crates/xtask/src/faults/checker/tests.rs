@@ -217,12 +217,20 @@ fn asking_story(before_the_answer: &[&str]) -> Story {
 #[test]
 fn a_question_comes_before_its_answer_once() {
     const QUESTION: &str = "May I run schedule.create?\n  cron: ...";
+    const APPROVED: &str = "Approved: schedule.create runs now.";
     const NOTICE: &str = "schedule.create may have run, and I do not know how it ended.";
     let found =
         |before: &[&str]| check(&asking_story(before).history, &asking_story(before).rows, Stage::Drained);
-    assert_eq!(found(&[QUESTION]), []);
-    assert_eq!(found(&[QUESTION, NOTICE]), []);
-    for wrong in [&[][..], &[QUESTION, QUESTION], &[NOTICE], &[QUESTION, "re: asking: one"]] {
+    assert_eq!(found(&[QUESTION, APPROVED]), []);
+    assert_eq!(found(&[QUESTION, APPROVED, NOTICE]), []);
+    for wrong in [
+        &[][..],
+        &[QUESTION],
+        &[APPROVED],
+        &[QUESTION, QUESTION, APPROVED],
+        &[QUESTION, APPROVED, APPROVED],
+        &[QUESTION, APPROVED, "re: asking: one"],
+    ] {
         let found = found(wrong);
         assert!(
             found.iter().any(|found| matches!(found, Violation::Halfway { what: "outbox", .. })),
