@@ -63,7 +63,7 @@ fn an_approved_call_runs_once_and_its_reply_follows() {
     let id = ask(&cortex);
     let approved = cortex.run(&["approvals", "approve", &id]);
     assert_eq!((approved.code, approved.stderr.as_str()), (Some(0), ""));
-    assert_eq!(approved.stdout, "Approved: schedule.create will run.\nSo be it.\n");
+    assert_eq!(approved.stdout, "Approved: schedule.create runs now.\nSo be it.\n");
     assert_eq!(jobs(&cortex), 1);
     let again = cortex.run(&["approvals", "approve", &id]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(1), ""));
@@ -115,7 +115,7 @@ fn a_chat_answers_its_newest_question() {
     let (prompt, rest) = ran.stdout.split_once("Asked by cli:owner").unwrap();
     assert!(prompt.starts_with("May I run schedule.create?\n"), "{prompt}");
     let (_, rest) = rest.split_once('\n').unwrap();
-    assert_eq!(rest, "You said: yes\nApproved: schedule.create will run.\nSo be it.\n");
+    assert_eq!(rest, "You said: yes\nApproved: schedule.create runs now.\nSo be it.\n");
     assert_eq!(
         ran.stderr,
         "(/approve or /deny)\n(no question is open in this conversation; `cortex approvals list` shows all)\n"
@@ -159,7 +159,7 @@ fn without_a_key_a_reminder_is_asked_for_made_and_arrives() {
     let sent = cortex.json(&["send", "remind me every weekday at 9 to stretch", "--json"]);
     let id = sent["replies"][0]["payload"]["approvalId"].as_str().unwrap();
     let approved = cortex.run(&["approvals", "approve", id]);
-    assert!(approved.stdout.starts_with("Approved: schedule.create will run.\n"), "{}", approved.stdout);
+    assert!(approved.stdout.starts_with("Approved: schedule.create runs now.\n"), "{}", approved.stdout);
     assert_eq!(cortex.json(&["schedule", "show", "1", "--json"])["cron"], "0 9 * * 1-5");
     // The same reminder a moment from now, so that the scheduler itself fires it.
     let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(3);
