@@ -38,7 +38,7 @@ async fn the_tools_of_a_real_server_are_listed_and_called_through_a_turn() {
 
     let read = say(&server, r#"use everything.echo {"message":"hello from a turn"}"#).await;
     let told = last_reply(&server, &read).await;
-    assert!(told.contains("Echo: hello from a turn"), "{told}");
+    assert_eq!(told, "everything.echo answered: Echo: hello from a turn");
     let wrong = say(&server, r#"use everything.get-sum {"a":"x"}"#).await;
     let told = last_reply(&server, &wrong).await;
     assert!(told.contains("not run: bad arguments for everything.get-sum"), "{told}");
