@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod approval;
 mod bench;
 mod chat;
 mod completions;
@@ -11,8 +12,11 @@ mod logs;
 mod man;
 mod outbox;
 mod restart;
+mod schedule;
 mod send;
 mod serve;
+mod skill;
+mod skill_host;
 mod start;
 mod status;
 mod stop;
@@ -37,6 +41,9 @@ pub(crate) enum Command {
     Chat(chat::Args),
     Inbox(inbox::Args),
     Outbox(outbox::Args),
+    Approvals(approval::Args),
+    Schedule(schedule::Args),
+    Skill(skill::Args),
     Trace(trace::Args),
     Usage(usage::Args),
     Config(config::Args),
@@ -45,6 +52,8 @@ pub(crate) enum Command {
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
+    #[command(hide = true)]
+    SkillHost(skill_host::Args),
 }
 
 impl Command {
@@ -61,6 +70,9 @@ impl Command {
             Self::Chat(args) => chat::run(args, context),
             Self::Inbox(args) => inbox::run(args, context),
             Self::Outbox(args) => outbox::run(args, context),
+            Self::Approvals(args) => approval::run(args, context),
+            Self::Schedule(args) => schedule::run(args, context),
+            Self::Skill(args) => skill::run(args, context),
             Self::Trace(args) => trace::run(args, context),
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),
@@ -69,6 +81,7 @@ impl Command {
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
             Self::Version(args) => version::run(args, context),
+            Self::SkillHost(args) => skill_host::run(args),
         }
     }
 }

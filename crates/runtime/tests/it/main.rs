@@ -3,13 +3,20 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod answer;
+mod approval;
 mod backlog;
 mod budget;
 mod crash;
 mod far_side;
+mod hands;
+mod injection;
 mod order;
 mod poison;
 mod prompt;
+mod question;
 mod retry;
+mod schedule;
 mod silence;
 mod stop;
+mod tool_result;
+mod unasked;
