@@ -14,6 +14,10 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
+mod approval;
+mod schedule;
+mod tool;
+
 /// Largest answer the client takes in.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -113,7 +117,7 @@ impl Client {
 
     /// Puts a failed event back; it starts again with fresh attempts.
     pub async fn retry_event(&self, event: &EventId) -> Result<InboxRow, ClientError> {
-        self.post(&format!("/api/v2/inbox/{event}/retry"), &serde_json::json!({})).await
+        self.command(&format!("/api/v2/inbox/{event}/retry")).await
     }
 
     pub async fn outbox(&self, query: &OutboxQuery) -> Result<OutboxList, ClientError> {
@@ -130,11 +134,11 @@ impl Client {
 
     /// Makes a dead or discarded message claimable again, with fresh attempts.
     pub async fn retry_message(&self, message: &OutboxId) -> Result<OutboxRow, ClientError> {
-        self.post(&format!("/api/v2/outbox/{message}/retry"), &serde_json::json!({})).await
+        self.command(&format!("/api/v2/outbox/{message}/retry")).await
     }
 
     pub async fn discard_message(&self, message: &OutboxId) -> Result<OutboxRow, ClientError> {
-        self.post(&format!("/api/v2/outbox/{message}/discard"), &serde_json::json!({})).await
+        self.command(&format!("/api/v2/outbox/{message}/discard")).await
     }
 
     pub async fn trace(&self, event: &EventId) -> Result<EventTrace, ClientError> {
@@ -191,6 +195,19 @@ impl Client {
     ) -> Result<A, ClientError> {
         let url = self.url(path);
         self.answer(self.http.post(&url).body(body).timeout(TRANSFER_TIMEOUT), &url).await
+    }
+
+    /// A request whose address says everything.
+    async fn command<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
+        self.post(path, &serde_json::json!({})).await
+    }
+
+    /// A command that is answered by its status alone.
+    async fn silent_command(&self, path: &str) -> Result<(), ClientError> {
+        let url = self.url(path);
+        let request = self.http.post(&url).json(&serde_json::json!({})).timeout(REQUEST_TIMEOUT);
+        let response = self.send(request, &url).await?;
+        if response.status().is_success() { Ok(()) } else { Err(refusal(response, &url).await) }
     }
 
     async fn answer<A: DeserializeOwned>(

@@ -19,7 +19,11 @@ pub struct ApprovalAnswer {
 /// What answering came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerOutcome {
-    Decided(Decision),
+    /// The turn goes on once the other questions it asked are answered too.
+    Decided {
+        decision: Decision,
+        others_open: bool,
+    },
     /// Somebody was faster.
     AlreadyResolved(ApprovalStatus),
     Expired,
@@ -35,15 +39,17 @@ pub enum AnswerOutcome {
 pub fn read_answer(text: &str, metadata_json: Option<&str>) -> Option<ApprovalAnswer> {
     let metadata: Metadata =
         metadata_json.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
+    let named = metadata.approval_token.as_deref();
     let fields = [metadata.decision.as_deref(), metadata.action.as_deref(), metadata.data.as_deref()];
     for said in fields.into_iter().flatten().chain([text]) {
-        if let Some((token, word)) = token_and_word(said) {
-            return Some(ApprovalAnswer { token: token.to_owned(), decision: decision(word) });
+        if let Some((token, decision)) = button_data(said) {
+            return Some(ApprovalAnswer { token: token.to_owned(), decision });
+        }
+        if let (Some(token), Some(decision)) = (named, plain_decision(said)) {
+            return Some(ApprovalAnswer { token: token.to_owned(), decision: Some(decision) });
         }
     }
-    let said = fields.into_iter().flatten().next().unwrap_or(text);
-    let decision = decision(said);
-    metadata.approval_token.map(|token| ApprovalAnswer { token, decision })
+    named.map(|token| ApprovalAnswer { token: token.to_owned(), decision: None })
 }
 
 #[derive(Default, serde::Deserialize)]
@@ -73,15 +79,23 @@ fn text_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Opt
     })
 }
 
-/// `apr_<token>:<word>` and nothing around it: a quoted token decides nothing.
-fn token_and_word(said: &str) -> Option<(&str, &str)> {
-    let (token, word) = said.trim().split_once(':')?;
+/// `apr_<token>:<word>` and nothing around it: a quoted token decides nothing. A token with another word, or with
+/// none, is an answer all the same, so that the model never sees it.
+fn button_data(said: &str) -> Option<(&str, Option<Decision>)> {
+    let said = said.trim();
+    let (token, word) = said.split_once(':').unwrap_or((said, ""));
     let body = token.strip_prefix("apr_")?;
     let is_token = !body.is_empty() && body.chars().all(|letter| letter.is_ascii_alphanumeric());
-    (is_token && matches!(word, "approve" | "deny")).then_some((token, word))
+    let is_word = word.chars().all(|letter| letter.is_ascii_alphabetic());
+    let decision = match word {
+        "approve" => Some(Decision::Approved),
+        "deny" => Some(Decision::Denied),
+        _ => None,
+    };
+    (is_token && is_word).then_some((token, decision))
 }
 
-fn decision(word: &str) -> Option<Decision> {
+fn plain_decision(word: &str) -> Option<Decision> {
     match word.trim().to_ascii_lowercase().as_str() {
         "approve" | "yes" | "y" => Some(Decision::Approved),
         "deny" | "no" | "n" => Some(Decision::Denied),
@@ -112,7 +126,7 @@ pub fn prompt_text(
         Ok(arguments) if arguments.is_empty() => text.push_str("  (no arguments)\n"),
         Ok(arguments) => {
             for (name, value) in &arguments {
-                text.push_str(&format!("  {}: {}\n", escape(name), shown(value.get())));
+                text.push_str(&format!("  {}: {}\n", shown(name), shown(value.get())));
             }
         }
         Err(_) => text.push_str(&format!("  {}\n", shown(canonical_arguments))),
@@ -138,23 +152,32 @@ fn shown(value: &str) -> String {
     format!("{}… ({count} characters, sha256 {hash}…)", escape(&start))
 }
 
-/// Control and direction characters could make a prompt read as another one (Trojan Source).
+/// Control, direction and invisible characters could make a prompt read as another one (Trojan Source).
 fn escape(text: &str) -> String {
     text.chars()
-        .flat_map(|letter| {
-            let hidden = letter.is_control()
-                || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-            if hidden { letter.escape_unicode().collect::<Vec<_>>() } else { vec![letter] }
-        })
+        .flat_map(|letter| if misleads(letter) { letter.escape_unicode().collect() } else { vec![letter] })
         .collect()
+}
+
+fn misleads(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The line the user gets for an answer.
 pub fn outcome_line(tool: &str, outcome: AnswerOutcome) -> String {
     match outcome {
-        AnswerOutcome::Decided(Decision::Approved) => format!("Approved: {tool} runs now."),
-        AnswerOutcome::Decided(Decision::Denied) => format!("Denied: {tool} will not run."),
-        AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired => {
+        AnswerOutcome::Decided { decision: Decision::Approved, others_open: false } => {
+            format!("Approved: {tool} runs now.")
+        }
+        AnswerOutcome::Decided { decision: Decision::Approved, others_open: true } => {
+            format!("Approved: {tool} runs once the other questions are answered.")
+        }
+        AnswerOutcome::Decided { decision: Decision::Denied, .. } => format!("Denied: {tool} will not run."),
+        AnswerOutcome::Decided { decision: Decision::Expired, .. } | AnswerOutcome::Expired => {
             format!("Too late: the approval of {tool} has expired, and it was not run.")
         }
         AnswerOutcome::AlreadyResolved(status) => format!("{tool} was already {status}."),

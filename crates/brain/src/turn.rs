@@ -166,7 +166,8 @@ impl Turn {
                 let mut notices = Vec::new();
                 for result in results {
                     let name = self.name_of(&result.call_id);
-                    notices.extend(ending_notice(&name, result.ending, &result.text));
+                    let was_approved = self.was_approved(&result.call_id);
+                    notices.extend(ending_notice(&name, result.ending, was_approved, &result.text));
                     self.answer_call(&mut record, result.call_id, name, result.text, result.ending);
                 }
                 self.advance(record, notices)
@@ -185,7 +186,7 @@ impl Turn {
             if state == (CallState::Started { mutates: true }) {
                 let text =
                     "the server stopped while this ran: it may or may not have taken effect; outcome unknown";
-                notices.extend(ending_notice(&call.name, ToolEnding::Unknown, text));
+                notices.extend(ending_notice(&call.name, ToolEnding::Unknown, false, text));
                 self.answer_call(&mut record, call.id, call.name, text.to_owned(), ToolEnding::Unknown);
             }
         }
@@ -352,6 +353,15 @@ impl Turn {
         calls.iter().find(|call| call.id == call_id).map(|call| call.name.clone()).unwrap_or_default()
     }
 
+    /// Whether a person said yes to this call of the last answer.
+    fn was_approved(&self, id: &str) -> bool {
+        let since =
+            self.steps.iter().rev().take_while(|step| !matches!(step, StepBody::ModelAnswered { .. }));
+        since.into_iter().any(|step| {
+            matches!(step, StepBody::ApprovalDecided { call_id, decision: Decision::Approved, .. } if call_id == id)
+        })
+    }
+
     fn rounds(&self) -> u32 {
         let asked = self.replies().filter(|reply| !reply.tool_calls.is_empty()).count();
         u32::try_from(asked).unwrap_or(u32::MAX)
@@ -391,12 +401,13 @@ fn message(step: &StepBody) -> Option<ChatMessage> {
 }
 
 /// What nobody knows (D24), and what was approved and did not run after all (D9), the user is told.
-fn ending_notice(name: &str, ending: ToolEnding, text: &str) -> Option<String> {
+fn ending_notice(name: &str, ending: ToolEnding, was_approved: bool, text: &str) -> Option<String> {
     match ending {
         ToolEnding::Unknown => Some(format!(
             "{name} may have run, and I do not know how it ended ({text}). I will not run it again by myself."
         )),
         ToolEnding::Expired => Some(format!("{name} did not run ({text}).")),
+        ToolEnding::Refused if was_approved => Some(format!("{name} did not run ({text}).")),
         ToolEnding::Done | ToolEnding::Failed | ToolEnding::Refused | ToolEnding::Denied => None,
     }
 }

@@ -218,7 +218,16 @@ pub(crate) fn secrets(settings: &Settings, environment: &Environment) -> Vec<Sec
     let passwords = [&settings.synapse_url, &settings.engram_url, &settings.ollama_url]
         .into_iter()
         .filter_map(|url| reqwest::Url::parse(url).ok()?.password().map(SecretString::from));
-    crate::redact::secrets_of(environment).chain(configured).chain(passwords).collect()
+    let mcp = settings.mcp_servers.secrets().flat_map(|value| {
+        // `Bearer abc` hides the whole value and the token alone.
+        let (text, last) = (value.expose_secret(), value.expose_secret().rsplit(' ').next());
+        [Some(text), last].into_iter().flatten().map(SecretString::from)
+    });
+    // The address without its scheme: webcal is fetched as https.
+    let calendars = settings.calendars.values().filter_map(|place| place.split_once("://"));
+    let calendars = calendars.map(|(_, address)| SecretString::from(address));
+    let known = crate::redact::secrets_of(environment).chain(configured).chain(passwords);
+    known.chain(mcp).chain(calendars).collect()
 }
 
 fn found_key(environment: &Environment, name: &str) -> Option<FoundKey> {
@@ -253,4 +262,31 @@ pub(crate) fn engram_failure(problem: &str, effective: &Effective) -> Failure {
 pub(crate) fn models_failure(error: &ModelsError, effective: &Effective) -> Failure {
     let help = "change the setting that is named; `cortex config --server --list` shows where it comes from";
     ConfigError::setting(effective.origin("providers"), error.to_string(), help).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flags, load};
+    use crate::redact::Redactor;
+
+    #[test]
+    fn what_tools_are_given_in_secret_never_reaches_the_log() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = Environment::from_pairs([
+            (
+                "CORTEX_MCP_SERVERS",
+                r#"{"a": {"command": "x", "env": {"ROOM": "first-secret"}},
+                    "b": {"url": "https://h.example/mcp", "headers": {"X-Any": "Token second-secret"}}}"#,
+            ),
+            (
+                "CORTEX_CALENDARS",
+                r#"{"work": "webcal://c.example/third-secret", "home": "home-calendar.ics"}"#,
+            ),
+        ]);
+        let effective = load(home.path(), &Flags::default(), &environment).unwrap();
+        let redactor = Redactor::new(secrets(&settings(&effective).unwrap(), &environment));
+        let line = "first-secret, Token second-secret, second-secret, https://c.example/third-secret, home-calendar.ics";
+        assert_eq!(redactor.clean(line), "***, ***, ***, https://***, home-calendar.ics");
+    }
 }

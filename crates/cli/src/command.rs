@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod approval;
 mod bench;
 mod chat;
 mod completions;
@@ -14,8 +15,11 @@ mod memory;
 mod op;
 mod outbox;
 mod restart;
+mod schedule;
 mod send;
 mod serve;
+mod skill;
+mod skill_host;
 mod start;
 mod status;
 mod stop;
@@ -43,6 +47,9 @@ pub(crate) enum Command {
     Memory(memory::Args),
     Ops(op::Args),
     Gardener(gardener::Args),
+    Approvals(approval::Args),
+    Schedule(schedule::Args),
+    Skill(skill::Args),
     Trace(trace::Args),
     Usage(usage::Args),
     Config(config::Args),
@@ -51,6 +58,8 @@ pub(crate) enum Command {
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
+    #[command(hide = true)]
+    SkillHost(skill_host::Args),
 }
 
 impl Command {
@@ -70,6 +79,9 @@ impl Command {
             Self::Memory(args) => memory::run(args, context),
             Self::Gardener(args) => gardener::run(args, context),
             Self::Ops(args) => op::run(args, context),
+            Self::Approvals(args) => approval::run(args, context),
+            Self::Schedule(args) => schedule::run(args, context),
+            Self::Skill(args) => skill::run(args, context),
             Self::Trace(args) => trace::run(args, context),
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),
@@ -78,6 +90,7 @@ impl Command {
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
             Self::Version(args) => version::run(args, context),
+            Self::SkillHost(args) => skill_host::run(args),
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The command line as a connector: says something as source `cli`, shows what comes back, then acknowledges it.
 
 use crate::exit::Failure;
+use crate::question::{Press, Question};
 use cortex_api::{
-    AckRequest, Client, ClientError, EventTrace, IngestRequest, LiveEvent, LiveStream, PollRequest,
+    AckRequest, ApprovalQuery, Client, ClientError, EventTrace, IngestRequest, LiveEvent, LiveStream,
+    OutboxRow, PollRequest, PolledMessage,
 };
+use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{Clock, EventId, InboxStatus, OutboxId, OutboxStatus, SystemClock};
 use futures::StreamExt;
 use serde::Serialize;
@@ -12,8 +15,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 use ulid::Ulid;
 
-const SOURCE: &str = "cli";
-const USER: &str = "cli:owner";
+/// The source of what is said at the command line, and where its replies go.
+pub(crate) const SOURCE: &str = "cli";
+/// The conversation that is meant when none is named.
+pub(crate) const TOPIC: &str = "main";
+/// The person at the command line.
+pub(crate) const USER: &str = "cli:owner";
 const LEASE_SECONDS: u32 = 30;
 const BATCH: u32 = 20;
 /// How often to look when the server tells the end of a turn by itself, and when it does not.
@@ -30,6 +37,13 @@ pub(crate) struct Arrival {
     pub(crate) payload: Option<serde_json::Value>,
 }
 
+impl Arrival {
+    /// What it asks, if it asks something.
+    pub(crate) fn question(&self) -> Option<Question> {
+        Question::of(self.payload.as_ref())
+    }
+}
+
 /// What happens while one waits.
 pub(crate) enum News<'a> {
     /// A piece of the answer as it is being written.
@@ -38,7 +52,7 @@ pub(crate) enum News<'a> {
     PreviewVoid,
     /// A reply to this event.
     Reply(&'a Arrival),
-    /// A message for another event of this source: somebody must show it, and we are here.
+    /// A message for another event of this source, or for none: somebody must show it, and we are here.
     Other(&'a Arrival),
 }
 
@@ -46,6 +60,8 @@ pub(crate) enum News<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     Answered,
+    /// The turn asked a person something and waits.
+    Asked,
     /// The event failed; its reply says why.
     Failed,
     /// The assistant chose to say nothing.
@@ -55,15 +71,63 @@ pub(crate) enum Ended {
 
 pub(crate) struct Connector<'a> {
     client: &'a Client,
+    /// What was shown already; a reply that others delivered is shown here, too, but nothing is shown twice.
+    shown: BTreeSet<OutboxId>,
+}
+
+/// An open question and the event that waits for its answer.
+pub(crate) struct OpenQuestion {
+    event: EventId,
+    question: Question,
 }
 
 impl<'a> Connector<'a> {
     pub(crate) fn new(client: &'a Client) -> Self {
-        Self { client }
+        Self { client, shown: BTreeSet::new() }
     }
 
     /// Puts a text into the inbox; from then on it is answered, whatever happens to this process.
     pub(crate) async fn say(&self, text: &str, topic: &str) -> Result<EventId, Failure> {
+        self.post(text, topic, None).await
+    }
+
+    /// The newest question that is open in a conversation.
+    pub(crate) async fn open_question(&mut self, topic: &str) -> Result<Option<OpenQuestion>, Failure> {
+        let query = ApprovalQuery { all: false, limit: Some(LIST_ROWS_MAX) };
+        let open = self.client.approvals(&query).await?.items;
+        let Some(approval) = open.into_iter().find(|row| row.source == SOURCE && row.topic_key == topic)
+        else {
+            return Ok(None);
+        };
+        // The buttons lie with the message that asks, whoever was shown it.
+        let trace = self.client.trace(&approval.event_id).await?;
+        let asked = trace.replies.iter().filter_map(|reply| Question::of(reply.payload.as_ref()));
+        let question = asked.into_iter().find(|question| question.approval_id == approval.approval_id);
+        self.shown.extend(trace.replies.into_iter().map(|reply| reply.message_id));
+        Ok(question.map(|question| OpenQuestion { event: approval.event_id, question }))
+    }
+
+    /// Presses a button and shows everything up to the end of the event that waited for it.
+    pub(crate) async fn answer(
+        &mut self,
+        open: &OpenQuestion,
+        press: Press,
+        topic: &str,
+        patience: Duration,
+        show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
+    ) -> Result<Ended, Failure> {
+        let Some(data) = open.question.data(press) else {
+            return Err(Failure::Plain(format!("this question cannot be answered with {}", press.as_str())));
+        };
+        let answer = self.post(press.as_str(), topic, Some(data)).await?;
+        match self.wait(&answer, patience, show).await? {
+            // The answer was taken: nothing is said to it, but the turn that waited goes on.
+            Ended::Silent => self.wait(&open.event, patience, show).await,
+            refused @ (Ended::Answered | Ended::Asked | Ended::Failed | Ended::TimedOut) => Ok(refused),
+        }
+    }
+
+    async fn post(&self, text: &str, topic: &str, data: Option<&str>) -> Result<EventId, Failure> {
         let id = Ulid::from_parts(u64::try_from(SystemClock::start().now().0).unwrap_or(0), rand::random());
         let event = IngestRequest {
             source: SOURCE.to_owned(),
@@ -73,23 +137,44 @@ impl<'a> Connector<'a> {
             user_id: USER.to_owned(),
             text: text.to_owned(),
             occurred_at: SystemClock::start().now().to_rfc3339(),
-            metadata: None,
+            metadata: data.map(|data| [("data".to_owned(), data.into())].into_iter().collect()),
         };
         Ok(self.client.ingest(&event).await?.event_id)
     }
 
+    /// What was said about an event so far is not shown again.
+    pub(crate) async fn skip_said(&mut self, event: &EventId) -> Result<(), Failure> {
+        let trace = self.client.trace(event).await?;
+        self.shown.extend(trace.replies.into_iter().map(|reply| reply.message_id));
+        Ok(())
+    }
+
+    /// Shows what has arrived and waits for nothing. A server that is away now says so when it is next spoken to.
+    pub(crate) async fn look(
+        &mut self,
+        show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Ok(polled) = self.poll().await else { return Ok(()) };
+        for message in polled {
+            match self.deliver(message, &[], show).await {
+                Ok(()) | Err(Interrupted::Broken(_)) => {}
+                Err(Interrupted::Failed(failure)) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
     /// Waits for the reply to an event and shows everything that arrives meanwhile.
     pub(crate) async fn wait(
-        &self,
+        &mut self,
         event: &EventId,
         patience: Duration,
         show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
     ) -> Result<Ended, Failure> {
         let deadline = Instant::now() + patience;
-        let mut shown = BTreeSet::new();
         let mut live = self.client.live(event).await.ok();
         loop {
-            match self.collect(event, &mut shown, show).await {
+            match self.collect(event, show).await {
                 Ok(Some(ended)) => return Ok(ended),
                 Ok(None) => {}
                 // The event is durable: a server that restarts will still answer it.
@@ -113,34 +198,46 @@ impl<'a> Connector<'a> {
 
     /// One round: show what is there, acknowledge it, and say whether the event is at its end.
     async fn collect(
-        &self,
+        &mut self,
         event: &EventId,
-        shown: &mut BTreeSet<OutboxId>,
         show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
     ) -> Result<Option<Ended>, Interrupted> {
+        let polled = self.poll().await?;
+        let trace = self.client.trace(event).await?;
+        for message in polled {
+            self.deliver(message, &trace.replies, show).await?;
+        }
+        end_of(&trace, &mut self.shown, show)
+    }
+
+    async fn poll(&self) -> Result<Vec<PolledMessage>, ClientError> {
         let request = PollRequest {
             source: SOURCE.to_owned(),
             max: Some(BATCH),
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
         };
-        let polled = self.client.poll(&request).await?.messages;
-        let trace = self.client.trace(event).await?;
-        for message in polled {
-            let is_ours = trace.replies.iter().any(|reply| reply.message_id == message.message_id);
-            let ack = AckRequest { message_id: message.message_id.clone(), lease_token: message.lease_token };
-            let arrival = Arrival {
-                message_id: message.message_id,
-                topic_key: message.topic_key,
-                text: message.text,
-                payload: message.payload,
-            };
-            // Shown before it is acknowledged: a crash here repeats a message, never loses one.
-            show(if is_ours { News::Reply(&arrival) } else { News::Other(&arrival) })?;
-            shown.insert(arrival.message_id);
-            self.acknowledge(&ack).await?;
-        }
-        end_of(&trace, shown, show)
+        Ok(self.client.poll(&request).await?.messages)
+    }
+
+    async fn deliver(
+        &mut self,
+        message: PolledMessage,
+        replies: &[OutboxRow],
+        show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Interrupted> {
+        let is_ours = replies.iter().any(|reply| reply.message_id == message.message_id);
+        let ack = AckRequest { message_id: message.message_id.clone(), lease_token: message.lease_token };
+        let arrival = Arrival {
+            message_id: message.message_id,
+            topic_key: message.topic_key,
+            text: message.text,
+            payload: message.payload,
+        };
+        // Shown before it is acknowledged: a crash here repeats a message, never loses one.
+        show(if is_ours { News::Reply(&arrival) } else { News::Other(&arrival) })?;
+        self.shown.insert(arrival.message_id);
+        Ok(self.acknowledge(&ack).await?)
     }
 
     /// A lease that was lost meanwhile is no error: the message was shown, and may be shown again.
@@ -176,10 +273,12 @@ fn end_of(
     shown: &mut BTreeSet<OutboxId>,
     show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
 ) -> Result<Option<Ended>, Interrupted> {
-    let failed = match trace.event.status {
-        InboxStatus::Done => false,
-        InboxStatus::Failed => true,
-        InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting => return Ok(None),
+    let ended = match trace.event.status {
+        InboxStatus::Done if trace.replies.is_empty() => Ended::Silent,
+        InboxStatus::Done => Ended::Answered,
+        InboxStatus::Failed => Ended::Failed,
+        InboxStatus::Waiting => Ended::Asked,
+        InboxStatus::Pending | InboxStatus::Processing => return Ok(None),
     };
     for reply in &trace.replies {
         if shown.contains(&reply.message_id) {
@@ -202,11 +301,7 @@ fn end_of(
             }
         }
     }
-    Ok(Some(match (failed, trace.replies.is_empty()) {
-        (true, _) => Ended::Failed,
-        (false, true) => Ended::Silent,
-        (false, false) => Ended::Answered,
-    }))
+    Ok(Some(ended))
 }
 
 /// Shows the preview until the turn ends, the stream breaks or it is time to look; gives the stream back if it lives.

@@ -5,6 +5,7 @@ use crate::environment::Environment;
 use crate::exit::Failure;
 use crate::home::Home;
 use crate::terminal::Terminal;
+use cortex_types::ApprovalId;
 use std::path::PathBuf;
 
 pub(crate) struct Context {
@@ -25,9 +26,21 @@ impl Context {
 
     /// How to talk to the server of this home.
     pub(crate) fn first_sentence(&self) -> String {
-        let flag =
-            self.home_flag.as_ref().map(|home| format!(" --home {}", home.display())).unwrap_or_default();
-        format!("Say something: cortex{flag} send \"hello\"")
+        format!("Say something: {} send \"hello\"", self.program())
+    }
+
+    /// How to answer a question from the shell.
+    pub(crate) fn how_to_answer(&self, approval: &ApprovalId) -> String {
+        let program = self.program();
+        format!(
+            "Answer with: {program} approvals approve {approval}   (or: {program} approvals deny {approval})"
+        )
+    }
+
+    /// This program as it is called for this home.
+    pub(crate) fn program(&self) -> String {
+        let flag = self.home_flag.as_ref().map(|home| format!(" --home {}", home.display()));
+        format!("cortex{}", flag.unwrap_or_default())
     }
 
     /// The runtime of a short-lived client: one thread is enough.

@@ -1,5 +1,6 @@
 //! The server process of a home: whether it runs, where it listens, and how it is told to end.
 
+use crate::exit::Failure;
 use crate::home::{Home, HomeError, write_private};
 use cortex_store::HomeLock;
 use rustix::process::{Pid, Signal};
@@ -57,6 +58,14 @@ pub(crate) fn holder(home: &Home) -> Option<u32> {
 pub(crate) fn listening(home: &Home) -> Option<Listening> {
     let pid = holder(home)?;
     Listening::read(home).filter(|listening| listening.pid == pid)
+}
+
+/// A server that holds its home and does not answer: it starts, stops or is stuck.
+pub(crate) fn not_answering(pid: u32) -> Failure {
+    Failure::Coded {
+        code: "not_answering",
+        message: format!("a server holds this home (pid {pid}) and does not answer; see `cortex logs`"),
+    }
 }
 
 /// Sends a signal to a server. A process that is gone already is what was wanted.

@@ -4,6 +4,7 @@ use crate::config::ConfigError;
 use crate::home::HomeError;
 use cortex_api::ClientError;
 use cortex_tools::SkillProblem;
+use std::fmt::Display;
 use std::io;
 
 /// The exit codes of every command.
@@ -67,6 +68,15 @@ impl Failure {
             Self::AlreadyRunning { .. } | Self::NotRunning | Self::Unreachable { .. } => Exit::Running,
             Self::Home(_) | Self::Coded { .. } | Self::Plain(_) => Exit::Error,
             Self::OutputClosed => Exit::Ok,
+        }
+    }
+
+    /// A refusal about a row that was named; one that is not there is told by its name.
+    pub(crate) fn about(what: impl Display, where_to_look: &str) -> impl FnOnce(ClientError) -> Self {
+        let missing = format!("there is no {what}; `{where_to_look}` shows them");
+        move |error| {
+            let is_missing = matches!(error, ClientError::Api { status: 404, .. });
+            if is_missing { Self::Coded { code: "not_found", message: missing } } else { Self::from(error) }
         }
     }
 

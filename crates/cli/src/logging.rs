@@ -23,10 +23,7 @@ pub(crate) enum LogSink {
 
 /// Starts the log of this process.
 pub(crate) fn start(level: &str, sink: LogSink, redactor: Redactor) -> io::Result<()> {
-    let level = level.parse::<LevelFilter>().unwrap_or(LevelFilter::INFO);
-    // Libraries are heard only when something is wrong, or when one looks closely.
-    let others = if level >= LevelFilter::DEBUG { LevelFilter::INFO } else { LevelFilter::WARN };
-    let filter = Targets::new().with_default(others.min(level)).with_target("cortex", level);
+    let filter = filter(level.parse::<LevelFilter>().unwrap_or(LevelFilter::INFO));
     match sink {
         LogSink::Stderr => {
             let writer = Cleaning { redactor, open: io::stderr };
@@ -45,6 +42,16 @@ pub(crate) fn start(level: &str, sink: LogSink, redactor: Redactor) -> io::Resul
         }
     }
     Ok(())
+}
+
+fn filter(level: LevelFilter) -> Targets {
+    // Libraries are heard only when something is wrong, or when one looks closely.
+    let others = if level >= LevelFilter::DEBUG { LevelFilter::INFO } else { LevelFilter::WARN };
+    // The MCP client tells every request at info: nobody who looks at Cortex closely wants that.
+    Targets::new()
+        .with_default(others.min(level))
+        .with_target("rmcp", LevelFilter::WARN.min(level))
+        .with_target("cortex", level)
 }
 
 /// Puts a redactor before every writer it makes.
@@ -104,6 +111,17 @@ impl LogFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn libraries_are_heard_less_than_cortex_and_the_mcp_client_least() {
+        let debug = filter(LevelFilter::DEBUG);
+        assert!(debug.would_enable("cortex_tools::mcp", &Level::DEBUG));
+        assert!(debug.would_enable("hyper", &Level::INFO) && !debug.would_enable("hyper", &Level::DEBUG));
+        assert!(debug.would_enable("rmcp::service", &Level::WARN));
+        assert!(!debug.would_enable("rmcp::service", &Level::INFO));
+        assert!(!filter(LevelFilter::ERROR).would_enable("rmcp", &Level::WARN));
+    }
 
     #[test]
     fn a_log_that_has_grown_is_put_aside_once() {

@@ -18,6 +18,7 @@ mod fault;
 mod home;
 mod logging;
 mod panic_line;
+mod question;
 mod redact;
 mod terminal;
 

@@ -61,11 +61,10 @@ pub(crate) async fn answer_event(
     answer: &ApprovalAnswer,
 ) -> Result<TurnEnd, StoreError> {
     let now = parts.clock.now();
-    let say = |outcome| {
-        let reply = line(&event.topic, outcome_line("it", outcome), now);
-        TurnEnd::Handled { replies: vec![reply] }
+    let say = |text| Ok(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] });
+    let Some(decision) = answer.decision else {
+        return say(outcome_line("", AnswerOutcome::NotADecision));
     };
-    let Some(decision) = answer.decision else { return Ok(say(AnswerOutcome::NotADecision)) };
     let by = Answerer::Person {
         topic: event.topic.clone(),
         user_id: event.user_id.clone(),
@@ -74,13 +73,16 @@ pub(crate) async fn answer_event(
     let key = ApprovalKey::TokenSha256(token_sha256(&answer.token));
     let resolved =
         parts.store.approvals().resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
-    Ok(match resolved {
-        Resolved::NotYours => say(AnswerOutcome::NotYours),
-        Resolved::Unknown => say(AnswerOutcome::UnknownToken),
-        Resolved::Decided(_) | Resolved::Already(_) | Resolved::Expired(_) => {
-            TurnEnd::Handled { replies: Vec::new() }
+    match &resolved {
+        // Who was asked is told with the decision itself; an approver elsewhere is told where he answered.
+        Resolved::Decided { approval, .. } | Resolved::Expired(approval) if approval.topic == event.topic => {
+            Ok(TurnEnd::Handled { replies: Vec::new() })
         }
-    })
+        Resolved::Decided { approval, .. } | Resolved::Expired(approval) | Resolved::Already(approval) => {
+            say(outcome_line(&approval.tool_name, outcome(&resolved)))
+        }
+        Resolved::NotYours | Resolved::Unknown => say(outcome_line("", outcome(&resolved))),
+    }
 }
 
 /// Expires questions until `stop`.
@@ -102,24 +104,25 @@ pub(crate) async fn sweep(parts: Arc<Parts>, stop: CancellationToken) {
     }
 }
 
-/// The line for whoever was asked.
+/// The line for whoever was asked. He hears of his question's end once; a late answer concerns only who gave it.
 fn told(resolved: &Resolved, now: Millis) -> Option<NewReply> {
-    let (approval, outcome) = match resolved {
-        Resolved::Decided(approval) => (approval, AnswerOutcome::Decided(decision_of(approval)?)),
-        Resolved::Already(approval) => (approval, AnswerOutcome::AlreadyResolved(approval.status)),
-        Resolved::Expired(approval) => (approval, AnswerOutcome::Expired),
-        Resolved::NotYours | Resolved::Unknown => return None,
-    };
-    Some(line(&approval.topic, outcome_line(&approval.tool_name, outcome), now))
+    match resolved {
+        Resolved::Decided { approval, .. } | Resolved::Expired(approval) => {
+            Some(line(&approval.topic, outcome_line(&approval.tool_name, outcome(resolved)), now))
+        }
+        Resolved::Already(_) | Resolved::NotYours | Resolved::Unknown => None,
+    }
 }
 
-fn decision_of(approval: &Approval) -> Option<Decision> {
-    use cortex_types::ApprovalStatus;
-    match approval.status {
-        ApprovalStatus::Approved => Some(Decision::Approved),
-        ApprovalStatus::Denied => Some(Decision::Denied),
-        ApprovalStatus::Expired => Some(Decision::Expired),
-        ApprovalStatus::Pending => None,
+fn outcome(resolved: &Resolved) -> AnswerOutcome {
+    match resolved {
+        Resolved::Decided { decision, others_open, .. } => {
+            AnswerOutcome::Decided { decision: *decision, others_open: *others_open }
+        }
+        Resolved::Already(approval) => AnswerOutcome::AlreadyResolved(approval.status),
+        Resolved::Expired(_) => AnswerOutcome::Expired,
+        Resolved::NotYours => AnswerOutcome::NotYours,
+        Resolved::Unknown => AnswerOutcome::UnknownToken,
     }
 }
 

@@ -137,6 +137,11 @@ impl Runtime {
         futures::join!(sweep, schedule);
     }
 
+    /// One look at the schedules, as `keep_time` does at every tick; for whoever moves the clock himself.
+    pub async fn fire_due(&self) -> Result<(), StoreError> {
+        scheduler::tick(&self.0).await
+    }
+
     pub fn outbox(&self) -> OutboxDesk {
         OutboxDesk(Arc::clone(&self.0))
     }

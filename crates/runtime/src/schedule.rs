@@ -4,7 +4,7 @@ use crate::runtime::Parts;
 use crate::scheduler::{event_of, plan};
 use crate::tool::schedule::ScheduleTools;
 use cortex_brain::{DueRun, next_fires, slot_event_id};
-use cortex_store::{JobChange, ScheduledJob, StoreError};
+use cortex_store::{ScheduledJob, StoreError};
 use cortex_tools::{CallContext, ToolCallError, ToolName, ToolRunner};
 use cortex_types::{AcceptedEvent, Millis, SlotRecord, TopicRef};
 use std::sync::Arc;
@@ -22,6 +22,9 @@ pub enum ScheduleError {
     /// The words or the cron are wrong; the text says how.
     #[error("{0}")]
     Invalid(String),
+    /// It was in order and did not come to its end.
+    #[error("{0}")]
+    Unfinished(String),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -42,9 +45,17 @@ impl ScheduleDesk {
             CallContext { topic: target, user_id, now: parts.clock.now(), cancel: CancellationToken::new() };
         let tools =
             ScheduleTools { store: parts.store.clone(), timezone: parts.config.scheduler_timezone.clone() };
-        let invalid = |error: ToolCallError| ScheduleError::Invalid(error.to_string());
-        let prepared = tools.prepare(&name, arguments_json, &context).await.map_err(invalid)?;
-        tools.run(&name, &prepared.arguments_json, &context).await.map(|done| done.text).map_err(invalid)
+        let refused = |error: ToolCallError| match error {
+            ToolCallError::NotRun(reason) => ScheduleError::Invalid(reason),
+            ToolCallError::Failed(_) | ToolCallError::TimedOut(_) | ToolCallError::Unknown(_) => {
+                ScheduleError::Unfinished(error.to_string())
+            }
+        };
+        let prepared = tools.prepare(&name, arguments_json, &context).await.map_err(refused)?;
+        let done = tools.run(&name, &prepared.arguments_json, &context).await.map_err(refused)?;
+        // A change may have made a run due that the next tick would have found.
+        parts.arrived.notify_one();
+        Ok(done.text)
     }
 
     pub async fn list(&self) -> Result<Vec<ScheduledJob>, StoreError> {
@@ -62,7 +73,8 @@ impl ScheduleDesk {
     /// The next fires of a job.
     pub fn next_fires(&self, job: &ScheduledJob, limit: usize) -> Vec<Millis> {
         let Ok((schedule, zone)) = plan(job) else { return Vec::new() };
-        next_fires(&schedule, &zone, self.0.clock.now(), limit)
+        // After a clock was set back, slots that have their record do not come again.
+        next_fires(&schedule, &zone, self.0.clock.now().max(job.decided_until), limit)
     }
 
     /// Fires a job now, beside its schedule; its slots stay as they are.
@@ -74,10 +86,5 @@ impl ScheduleDesk {
         let accepted = self.0.store.inbox().accept(event_of(&job, &run, now), now).await?;
         self.0.arrived.notify_one();
         Ok(accepted)
-    }
-
-    pub async fn change(&self, id: i64, change: JobChange) -> Result<(), ScheduleError> {
-        let changed = self.0.store.schedules().change(id, change, self.0.clock.now()).await?;
-        if changed { Ok(()) } else { Err(ScheduleError::NotFound(id)) }
     }
 }

@@ -3,16 +3,16 @@
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{Cron, DueRun, JobView, Overlap, Schedule, decide_slots, next_fires};
-use cortex_store::{ScheduledJob, StoreError, Timing};
-use cortex_types::{Millis, NewEvent, Priority};
+use cortex_store::{ScheduledJob, Store, StoreError, Timing};
+use cortex_types::{Millis, NewEvent, NewReply, Priority};
 use jiff::tz::TimeZone;
 use metrics::counter;
 use serde::Serialize;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Most jobs one tick looks at; the rest follow at once.
-const JOBS_PER_TICK: u32 = 500;
+/// Most jobs that are read at a time; the rest follow at once.
+const JOBS_PER_LOOK: u32 = 500;
 
 /// Ticks until `stop`.
 pub(crate) async fn run(parts: Arc<Parts>, stop: CancellationToken) {
@@ -30,24 +30,42 @@ pub(crate) async fn run(parts: Arc<Parts>, stop: CancellationToken) {
 /// One look at the clock.
 pub(crate) async fn tick(parts: &Parts) -> Result<(), StoreError> {
     let now = parts.clock.now();
-    for job in parts.store.schedules().due(now, JOBS_PER_TICK).await? {
-        match plan(&job) {
-            Ok((schedule, zone)) => decide(parts, &job, &schedule, &zone, now).await?,
-            Err(reason) => {
-                tracing::error!(job = job.id, reason, "A stored schedule cannot be read; it does not fire")
+    loop {
+        let due = parts.store.schedules().due(now, JOBS_PER_LOOK).await?;
+        let is_last = due.len() < JOBS_PER_LOOK as usize;
+        for job in due {
+            match plan(&job) {
+                Ok((schedule, zone)) => {
+                    if decide(&parts.store, &job, &schedule, &zone, now).await? {
+                        parts.arrived.notify_one();
+                    }
+                }
+                Err(reason) => set_aside(&parts.store, &job, &reason, now).await?,
             }
         }
+        if is_last {
+            return Ok(());
+        }
     }
-    Ok(())
+}
+
+/// Gives every slot up to now its record before a person changes the job: a slot is judged by the state it passed in.
+/// Whether a run became due with it.
+pub(crate) async fn settle(store: &Store, job: &ScheduledJob, now: Millis) -> Result<bool, StoreError> {
+    match plan(job) {
+        Ok((schedule, zone)) => decide(store, job, &schedule, &zone, now).await,
+        // A job that cannot be read has no slots, and its change may be what mends it.
+        Err(_) => Ok(false),
+    }
 }
 
 async fn decide(
-    parts: &Parts,
+    store: &Store,
     job: &ScheduledJob,
     schedule: &Schedule,
     zone: &TimeZone,
     now: Millis,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let id = job.id.to_string();
     let view = JobView {
         id: &id,
@@ -61,14 +79,29 @@ async fn decide(
     };
     let tick = decide_slots(&view, now);
     let event = tick.run.as_ref().map(|run| event_of(job, run, now));
-    let fired = event.is_some();
+    let is_run = event.is_some();
     let next = next_fires(schedule, zone, tick.decided_until.max(now), 1).first().copied();
-    let decided = parts.store.schedules().decide(job.id, tick.records, event, next, now).await?;
-    if decided && fired {
+    let decided = store.schedules().decide(job.id, tick.records, event, next, now).await?;
+    let fired = decided && is_run;
+    if fired {
         counter!("cortex_schedule_fires_total").increment(1);
-        parts.arrived.notify_one();
     }
-    Ok(())
+    Ok(fired)
+}
+
+/// A job that cannot be read would never fire again and nobody would know: it is paused, and its topic is told.
+async fn set_aside(store: &Store, job: &ScheduledJob, reason: &str, now: Millis) -> Result<(), StoreError> {
+    tracing::error!(
+        job = job.id,
+        reason,
+        "A stored schedule cannot be read; it is paused and its topic is told"
+    );
+    let text = format!(
+        "I cannot read schedule {} ({}) any more, so I paused it: {reason}. Change or delete it, then resume it.",
+        job.id, job.description
+    );
+    let notice = NewReply { id: mint::outbox_id(now), topic: job.target.clone(), text, payload_json: None };
+    store.schedules().set_aside(job.id, notice, now).await
 }
 
 /// What the event of a due run says of itself.
@@ -85,7 +118,8 @@ struct DueMetadata {
 pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEvent {
     let missed = match run.missed {
         0 => String::new(),
-        count => format!("\n({count} earlier runs were missed while the server was down.)"),
+        1 => "\n(1 earlier run was missed.)".to_owned(),
+        count => format!("\n({count} earlier runs were missed.)"),
     };
     let metadata =
         DueMetadata { channel: "cron", job_id: job.id, slot: run.slot.to_rfc3339(), missed: run.missed };

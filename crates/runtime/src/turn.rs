@@ -237,7 +237,10 @@ async fn suspend(
     cancel: &CancellationToken,
 ) -> Result<Performed, StoreError> {
     let now = parts.clock.now();
-    let (bodies, asked): (Vec<StepBody>, Vec<_>) = questions(parts, event, calls).await.into_iter().unzip();
+    let (bodies, asked): (Vec<StepBody>, Vec<_>) = match questions(parts, event, calls).await {
+        Ok(questions) => questions.into_iter().unzip(),
+        Err(refused) => return Ok(Performed::Learned(Input::CallsChecked(refused))),
+    };
     let steps: Vec<Step> = bodies.into_iter().map(|body| journal.number(body, now)).collect();
     let calls = std::mem::take(&mut journal.unpaid);
     patiently(parts, cancel, || {

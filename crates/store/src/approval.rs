@@ -1,7 +1,7 @@
 //! Approvals: a turn waits for a person, who answers once; what was approved is exactly what runs.
 
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, outbox, step, topic};
+use crate::{Store, StoreError, audit, inbox, outbox, step, topic};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
     Step, StepBody, TopicRef,
@@ -44,7 +44,12 @@ pub enum ApprovalKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolved {
     /// This answer won.
-    Decided(Approval),
+    Decided {
+        decision: Decision,
+        approval: Approval,
+        /// Whether the turn still waits for other answers.
+        others_open: bool,
+    },
     /// Somebody was faster, or it had expired before.
     Already(Approval),
     /// It expired with this look.
@@ -89,7 +94,7 @@ impl Approvals<'_> {
             .write(move |connection| {
                 let due = due(connection, now)?;
                 for approval in &due {
-                    let expired = close(connection, approval, Decision::Expired, None, now)?;
+                    let (expired, _) = close(connection, approval, Decision::Expired, None, now)?;
                     tell(connection, &Resolved::Expired(expired), &line, now)?;
                 }
                 Ok(due.len())
@@ -214,23 +219,25 @@ fn resolve(
         audit::record(connection, now, "approval_replayed", approval.id.as_str(), name)?;
         Resolved::Already(approval)
     } else if approval.expires_at <= now {
-        Resolved::Expired(close(connection, &approval, Decision::Expired, None, now)?)
+        Resolved::Expired(close(connection, &approval, Decision::Expired, None, now)?.0)
     } else {
-        Resolved::Decided(close(connection, &approval, decision, Some(name), now)?)
+        let (approval, others_open) = close(connection, &approval, decision, Some(name), now)?;
+        Resolved::Decided { decision, approval, others_open }
     };
     tell(connection, &resolved, line, now)?;
     fail_point!("approval.resolve.before_commit");
     Ok(resolved)
 }
 
-/// One conditional update decides; then the journal learns it, and the last answer wakes the turn.
+/// One conditional update decides; then the journal learns it, and the last answer wakes the turn. Also says whether
+/// other questions of the turn are open.
 fn close(
     connection: &Connection,
     approval: &Approval,
     decision: Decision,
     by: Option<&str>,
     now: Millis,
-) -> Result<Approval, StoreError> {
+) -> Result<(Approval, bool), StoreError> {
     let status = ApprovalStatus::from(decision);
     let changed = connection
         .prepare_cached(
@@ -253,17 +260,19 @@ fn close(
     let number = u32::try_from(step::count(connection, seq)?).unwrap_or(u32::MAX);
     step::record(connection, seq, &Step { number, at: now, body })?;
     audit::record(connection, now, "approval_resolved", approval.id.as_str(), status.as_str())?;
-    wake_when_all_answered(connection, seq, now)?;
+    let others_open = !wake_when_all_answered(connection, seq, now)?;
     let resolved = by_key(connection, &ApprovalKey::Id(approval.id.clone()))?;
-    resolved.ok_or_else(|| StoreError::Fault(format!("{} is gone", approval.id)))
+    let resolved = resolved.ok_or_else(|| StoreError::Fault(format!("{} is gone", approval.id)))?;
+    Ok((resolved, others_open))
 }
 
-fn wake_when_all_answered(connection: &Connection, seq: i64, now: Millis) -> Result<(), StoreError> {
+/// Whether all are answered.
+fn wake_when_all_answered(connection: &Connection, seq: i64, now: Millis) -> Result<bool, StoreError> {
     let open: i64 = connection
         .prepare_cached("SELECT count(*) FROM pending_approvals WHERE event_seq = ?1 AND status = 'pending'")?
         .query_row([seq], |row| row.get(0))?;
     if open > 0 {
-        return Ok(());
+        return Ok(false);
     }
     let woken = connection
         .prepare_cached(
@@ -278,7 +287,7 @@ fn wake_when_all_answered(connection: &Connection, seq: i64, now: Millis) -> Res
             .query_row([seq], |row| row.get(0))?;
         topic::refresh(connection, topic)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A token that was used or is void must not stay readable in the prompt (SECURITY 19).
@@ -295,8 +304,14 @@ fn tell(
     line: &dyn Fn(&Resolved) -> Option<NewReply>,
     now: Millis,
 ) -> Result<(), StoreError> {
+    let (Resolved::Decided { approval, .. } | Resolved::Already(approval) | Resolved::Expired(approval)) =
+        resolved
+    else {
+        return Ok(());
+    };
     match line(resolved) {
-        Some(reply) => outbox::queue(connection, &reply, None, now),
+        // It belongs to the event that asked, so that its trace shows the answer too.
+        Some(reply) => outbox::queue(connection, &reply, inbox::seq_of(connection, &approval.event)?, now),
         None => Ok(()),
     }
 }

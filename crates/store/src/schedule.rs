@@ -1,7 +1,7 @@
 //! Schedules: jobs, and one record for each of their slots; a fire and its event are one transaction.
 
-use crate::{Store, StoreError, inbox};
-use cortex_types::{CatchUp, Millis, NewEvent, SlotOutcome, SlotRecord, TopicRef};
+use crate::{Store, StoreError, inbox, outbox};
+use cortex_types::{CatchUp, Millis, NewEvent, NewReply, SlotOutcome, SlotRecord, TopicRef};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -91,7 +91,7 @@ impl Schedules<'_> {
     }
 
     /// Records what became of slots and, for a fire, accepts its event, all at once. A slot that has its record
-    /// already changes nothing: the answer is then false.
+    /// already, or a job that is gone, changes nothing: the answer is then false.
     pub async fn decide(
         &self,
         job: i64,
@@ -102,6 +102,18 @@ impl Schedules<'_> {
     ) -> Result<bool, StoreError> {
         self.0
             .write(move |connection| decide(connection, job, &records, event.as_ref(), next_run_at, now))
+            .await
+    }
+
+    /// Stops a job that nobody can read any more, and tells its topic, at once.
+    pub async fn set_aside(&self, job: i64, notice: NewReply, now: Millis) -> Result<(), StoreError> {
+        self.0
+            .write(move |connection| {
+                if apply(connection, job, &JobChange::Pause, now)? {
+                    outbox::queue(connection, &notice, None, now)?;
+                }
+                Ok(())
+            })
             .await
     }
 
@@ -135,8 +147,9 @@ impl Schedules<'_> {
 
 const SELECT: &str = "SELECT id, description, action, cron, run_at, timezone, catch_up, target_source, \
     target_topic_key, created_by_user_id, enabled, last_run_at, next_run_at, decided_until, created_at, \
-    EXISTS (SELECT 1 FROM schedule_slots s JOIN inbox_messages i ON i.seq = s.event_seq \
-            WHERE s.job_id = scheduler_jobs.id AND i.status IN ('pending', 'processing', 'waiting')) \
+    coalesce((SELECT i.status IN ('pending', 'processing', 'waiting') \
+            FROM schedule_slots s JOIN inbox_messages i ON i.seq = s.event_seq \
+            WHERE s.job_id = scheduler_jobs.id AND s.event_seq IS NOT NULL ORDER BY s.slot_at DESC LIMIT 1), 0) \
     FROM scheduler_jobs";
 
 fn read(row: &Row<'_>) -> Result<ScheduledJob, StoreError> {
@@ -214,9 +227,11 @@ fn decide(
     next_run_at: Option<Millis>,
     now: Millis,
 ) -> Result<bool, StoreError> {
-    let decided_until: i64 = connection
-        .prepare_cached("SELECT decided_until FROM scheduler_jobs WHERE id = ?1")?
-        .query_row([job], |row| row.get(0))?;
+    let decided_until: Option<i64> = connection
+        .prepare_cached("SELECT decided_until FROM scheduler_jobs WHERE id = ?1 AND deleted_at IS NULL")?
+        .query_row([job], |row| row.get(0))
+        .optional()?;
+    let Some(decided_until) = decided_until else { return Ok(false) };
     if records.iter().any(|record| record.from.0 <= decided_until) {
         return Ok(false);
     }

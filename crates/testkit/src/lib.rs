@@ -3,6 +3,7 @@
 mod aimock;
 mod client;
 mod frozen_time;
+mod intruder;
 mod models;
 mod patience;
 mod runtime;
@@ -12,6 +13,7 @@ mod store;
 pub use aimock::Aimock;
 pub use client::{Answer, Request, exchange};
 pub use frozen_time::FrozenTime;
+pub use intruder::change_asked_arguments;
 pub use models::{TestModels, offline_models};
 pub use patience::{eventually, pause};
 pub use runtime::{RuntimeSetup, TestRuntime};

@@ -183,6 +183,7 @@ impl Registry {
             Err(ToolCallError::Failed(text)) => Err(ToolCallError::Failed(cut(text))),
             Err(ToolCallError::NotRun(text)) => Err(ToolCallError::NotRun(cut(text))),
             Err(ToolCallError::Unknown(text)) => Err(ToolCallError::Unknown(cut(text))),
+            Err(ToolCallError::TimedOut(limit)) => Err(ToolCallError::TimedOut(limit)),
         }
     }
 }
@@ -206,10 +207,11 @@ impl fmt::Debug for CheckedCall {
 
 /// A timeout is unknown, never failed (D24); a tool that only reads is asked again without harm, so it only failed.
 fn timed_out(mutation: Mutation, limit: Duration) -> ToolCallError {
-    let text = format!("timed out after {} ms", limit.as_millis());
     match mutation {
-        Mutation::ReadOnly => ToolCallError::Failed(format!("{text}; outcome unknown")),
-        Mutation::Mutates | Mutation::Undeclared => ToolCallError::Unknown(text),
+        Mutation::ReadOnly => ToolCallError::TimedOut(limit),
+        Mutation::Mutates | Mutation::Undeclared => {
+            ToolCallError::Unknown(format!("timed out after {} ms", limit.as_millis()))
+        }
     }
 }
 

@@ -144,6 +144,9 @@ pub enum ToolCallError {
     /// It never started: the arguments or the tool itself were wrong.
     #[error("not run: {0}")]
     NotRun(String),
+    /// It only reads and was given up after this time; nothing it gives later is heard.
+    #[error("timed out after {} ms; outcome unknown", .0.as_millis())]
+    TimedOut(Duration),
     /// Nobody knows whether it took effect (D24).
     #[error("{0}; outcome unknown")]
     Unknown(String),

@@ -115,6 +115,10 @@ impl ToolRunner for TrustedMcp {
         arguments_json: &str,
         context: &CallContext,
     ) -> Result<ToolOutcome, ToolCallError> {
+        // Between check and run the server may have described itself anew.
+        if !self.definitions().iter().any(|definition| definition.name == *name) {
+            return Err(ToolCallError::NotRun(format!("{name} is not offered now")));
+        }
         self.set.run(name, arguments_json, context).await
     }
 }

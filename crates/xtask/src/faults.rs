@@ -15,6 +15,7 @@ mod points;
 mod power;
 mod report;
 mod server;
+mod tools;
 
 use crate::USAGE_ERROR;
 use crate::child::Workplace;
@@ -62,14 +63,18 @@ const LAYERS: &[Layer] = &[
     Layer { name: "L3", run: |bench| points::run(&bench.workplace.root, &bench.programs, bench.extent) },
     Layer { name: "L4", run: |bench| kills::run(&bench.programs, bench.extent) },
     Layer { name: "L5", run: power_loss },
+    Layer { name: "tools", run: |bench| tools::run(&bench.programs, bench.extent) },
     Layer { name: "named", run: |bench| named::run(&bench.programs, bench.extent, bench.has_strace()) },
 ];
 
-/// Runs in place of all layers with `--control`.
-const CONTROL: Layer = Layer { name: "L5 control", run: power_loss_control };
+/// Run in place of the layers with `--control`: each has a fault planted, and fails when nobody sees it.
+const CONTROLS: &[Layer] = &[
+    Layer { name: "L5", run: power_loss_control },
+    Layer { name: "tools", run: |bench| tools::control(&bench.programs) },
+];
 
 const USAGE: &str =
-    "usage: cargo xtask faults [--short] [--layer L1|L3|L4|L5|named] [--control] [--no-build]";
+    "usage: cargo xtask faults [--short] [--layer L1|L3|L4|L5|tools|named] [--control] [--no-build]";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
@@ -90,12 +95,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let programs =
         if options.no_build { build::last_programs(&workplace)? } else { build::programs(&workplace)? };
     let bench = Bench { workplace, programs, extent: options.extent };
-    if options.control {
-        let line = perform(&CONTROL, &bench);
-        return Ok(if line.is_green() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
+    let layers = if options.control { CONTROLS } else { LAYERS };
     let is_chosen = |layer: &&Layer| options.layer.as_deref().is_none_or(|chosen| chosen == layer.name);
-    let lines: Vec<Line> = LAYERS.iter().filter(is_chosen).map(|layer| perform(layer, &bench)).collect();
+    let lines: Vec<Line> = layers.iter().filter(is_chosen).map(|layer| perform(layer, &bench)).collect();
     println!("\n{}", report::table(&lines));
     Ok(if lines.iter().all(Line::is_green) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

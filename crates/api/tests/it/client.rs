@@ -1,6 +1,6 @@
 //! What the client makes of answers, good and bad.
 
-use cortex_api::{Client, ClientError, ErrorCode, LiveDelta, LiveEvent, PollRequest};
+use cortex_api::{Client, ClientError, ErrorCode, LiveDelta, LiveEvent, PollRequest, ScheduleRequest};
 use futures::StreamExt;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -62,6 +62,40 @@ async fn a_refusal_keeps_its_code_and_its_details() {
     }
     let (client, _) = answering("401 Unauthorized", "", r#"{"error":"unauthorized"}"#);
     assert!(matches!(client.status().await, Err(ClientError::Unauthorized)));
+}
+
+#[tokio::test]
+async fn a_command_says_everything_with_its_address() {
+    let row = r#"{"approvalId":"apv_01ARZ3NDEKTSV4RRFFQ69G5FAV","eventId":"evt_01ARZ3NDEKTSV4RRFFQ69G5FAV","source":"cli","topicKey":"t","userId":"u","toolName":"a.b","toolArgumentsJson":"{}","status":"approved","resolvedBy":"owner","resolvedAt":null,"expiresAt":"2026-02-15T20:30:00.000Z","createdAt":"2026-02-15T20:15:00.000Z"}"#;
+    let (client, asked) = answering("200 OK", "content-type: application/json\r\n", row);
+    let approved = client.approve(&"apv_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap()).await.unwrap();
+    assert_eq!(serde_json::to_string(&approved).unwrap(), row);
+    let asked = asked.join().unwrap();
+    assert!(asked.starts_with("POST /api/v2/approvals/apv_01ARZ3NDEKTSV4RRFFQ69G5FAV/approve HTTP/1.1\r\n"));
+    assert!(asked.ends_with("\r\n\r\n{}"), "{asked}");
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_is_an_answer() {
+    let (client, asked) = answering("204 No Content", "", "");
+    client.trust_tools("a/b").await.unwrap();
+    assert!(asked.join().unwrap().starts_with("POST /api/v2/tools/a%2Fb/trust HTTP/1.1\r\n"));
+    let (client, _) = answering("404 Not Found", "", r#"{"error":"not_found"}"#);
+    let refused = client.revoke_grant(&"grt_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap()).await;
+    assert!(matches!(refused, Err(ClientError::Api { status: 404, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_schedule_is_asked_for_with_only_what_was_said() {
+    let (client, asked) = answering("201 Created", "", r#"{"text":"created schedule 1"}"#);
+    let request = ScheduleRequest {
+        when: Some("every day at 9".into()),
+        what: Some("stretch".into()),
+        ..ScheduleRequest::default()
+    };
+    assert_eq!(client.create_schedule(&request).await.unwrap().text, "created schedule 1");
+    let asked = asked.join().unwrap();
+    assert!(asked.ends_with(r#"{"when":"every day at 9","what":"stretch"}"#), "{asked}");
 }
 
 #[tokio::test]

@@ -21,8 +21,12 @@ fn only_the_forms_of_d9_are_answers() {
     check("maybe", Some(r#"{"approvalToken":"apr_A"}"#), Some(("apr_A", None)));
     check("yes", None, None);
     check("please apr_A:approve this", None, None);
-    check("apr_A", None, None);
-    check("apr_A:maybe", None, None);
+    check("apr_A and more", None, None);
+    check("apr_A", None, Some(("apr_A", None)));
+    check("apr_A:maybe", None, Some(("apr_A", None)));
+    check("x", Some(r#"{"data":"apr_A:later"}"#), Some(("apr_A", None)));
+    check("yes", Some(r#"{"approvalToken":"apr_A","action":"clicked"}"#), Some(("apr_A", approved)));
+    check("no", Some(r#"{"approvalToken":"apr_A","decision":"approve"}"#), Some(("apr_A", approved)));
     check("hello", Some(r#"{"data":{"x":1},"chatId":"-100"}"#), None);
 }
 

@@ -1,24 +1,26 @@
 //! `cortex chat`.
 
-use crate::connector::{Connector, Ended, News};
+mod lines;
+mod screen;
+
+use self::lines::Lines;
+use self::screen::Screen;
+use crate::connector::{Connector, Ended, News, TOPIC};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
-use crate::home::Home;
+use crate::question::Press;
 use crate::terminal::talk;
 use crate::{connect, duration};
-use cortex_api::Client;
-use rustyline::error::ReadlineError;
-use rustyline::{Config, DefaultEditor};
-use std::io::{BufRead, IsTerminal};
-use std::path::PathBuf;
 use std::time::Duration;
 
-/// The conversation of `send` and `chat` unless told otherwise.
-pub(super) const TOPIC: &str = "main";
-const HISTORY_LINES_MAX: usize = 1_000;
+/// How often to look for what nobody asked for, such as a reminder, while the next line is typed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const HELP: &str =
+    "type a message; /approve and /deny answer the newest open question here; /quit ends the chat";
 
 /// Talk with the assistant, line by line; /quit, Ctrl-D or Ctrl-C ends it
 ///
+/// When the assistant asks before it does something, /approve and /deny answer. Reminders show as they arrive.
 /// With piped input every line is one message, and stdout has the replies.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -33,24 +35,22 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let client = connect::client(context)?;
     let runtime = context.client_runtime()?;
-    // Better to say it before the first line is typed.
-    runtime.block_on(client.health())?;
-    let mut lines = Lines::open(&context.home()?)?;
-    let mut exit = Exit::Ok;
-    while let Some(line) = lines.next()? {
-        match line.trim() {
-            "" => {}
-            "/quit" | "/exit" => break,
-            "/help" => talk("type a message; /quit ends the chat"),
-            text => match runtime.block_on(turn(&client, text, args, context))? {
-                Turned::Answered => exit = Exit::Ok,
-                Turned::Unanswered => exit = Exit::Error,
-                Turned::Interrupted => break,
-            },
-        }
-    }
-    lines.close();
-    Ok(exit)
+    runtime.block_on(async {
+        // Better to say it before the first line is typed.
+        client.health().await?;
+        let lines = Lines::open(&context.home()?)?;
+        let mut chat = Chat { args, context, connector: Connector::new(&client), lines };
+        let exit = chat.talk().await?;
+        chat.lines.close();
+        Ok(exit)
+    })
+}
+
+struct Chat<'a> {
+    args: &'a Args,
+    context: &'a Context,
+    connector: Connector<'a>,
+    lines: Lines,
 }
 
 /// How one exchange went.
@@ -60,131 +60,92 @@ enum Turned {
     Interrupted,
 }
 
-async fn turn(client: &Client, text: &str, args: &Args, context: &Context) -> Result<Turned, Failure> {
-    let connector = Connector::new(client);
-    let event = connector.say(text, &args.topic).await?;
-    let mut screen = Screen { context, preview: String::new() };
-    let mut show = |news: News<'_>| screen.show(&news);
-    let ended = tokio::select! {
-        ended = connector.wait(&event, args.wait, &mut show) => ended?,
-        interrupt = tokio::signal::ctrl_c() => {
-            interrupt.map_err(Failure::from_output)?;
-            talk("\n(interrupted; the reply will wait in the outbox)");
-            return Ok(Turned::Interrupted);
+impl Chat<'_> {
+    async fn talk(&mut self) -> Result<Exit, Failure> {
+        let mut exit = Exit::Ok;
+        while let Some(line) = self.next_line().await? {
+            let turned = match line.trim() {
+                "" => continue,
+                "/quit" | "/exit" => break,
+                "/help" => {
+                    talk(HELP);
+                    continue;
+                }
+                "/approve" => self.exchange(Saying::Press(Press::Approve)).await?,
+                "/deny" => self.exchange(Saying::Press(Press::Deny)).await?,
+                text => self.exchange(Saying::Text(text)).await?,
+            };
+            match turned {
+                Turned::Answered => exit = Exit::Ok,
+                Turned::Unanswered => exit = Exit::Error,
+                Turned::Interrupted => break,
+            }
         }
+        Ok(exit)
+    }
+
+    /// The next line; what arrives until then is shown.
+    async fn next_line(&mut self) -> Result<Option<String>, Failure> {
+        let Self { args, context, connector, lines } = self;
+        lines.ask();
+        loop {
+            if let Ok(line) = tokio::time::timeout(LOOK_EVERY, lines.next()).await {
+                return line;
+            }
+            let mut screen = Screen::new(context, &args.topic);
+            connector.look(&mut |news| lines.print_above(&mut screen, &news)).await?;
+        }
+    }
+
+    async fn exchange(&mut self, saying: Saying<'_>) -> Result<Turned, Failure> {
+        tokio::select! {
+            turned = say(&mut self.connector, saying, self.args, self.context) => turned,
+            interrupt = tokio::signal::ctrl_c() => {
+                interrupt.map_err(Failure::from_output)?;
+                talk("\n(interrupted; the reply will wait in the outbox)");
+                Ok(Turned::Interrupted)
+            }
+        }
+    }
+}
+
+/// What one says with a line.
+enum Saying<'a> {
+    Text(&'a str),
+    Press(Press),
+}
+
+async fn say(
+    connector: &mut Connector<'_>,
+    saying: Saying<'_>,
+    args: &Args,
+    context: &Context,
+) -> Result<Turned, Failure> {
+    let mut screen = Screen::new(context, &args.topic);
+    let mut show = |news: News<'_>| screen.show(&news);
+    let ended = match saying {
+        Saying::Text(text) => {
+            let event = connector.say(text, &args.topic).await?;
+            connector.wait(&event, args.wait, &mut show).await?
+        }
+        Saying::Press(press) => match connector.open_question(&args.topic).await? {
+            Some(open) => connector.answer(&open, press, &args.topic, args.wait, &mut show).await?,
+            None => {
+                talk("(no question is open in this conversation; `cortex approvals list` shows all)");
+                return Ok(Turned::Unanswered);
+            }
+        },
     };
     Ok(match ended {
-        Ended::Answered => Turned::Answered,
+        Ended::Answered | Ended::Asked => Turned::Answered,
         Ended::Silent => {
             talk("(no reply: the assistant chose silence)");
             Turned::Answered
         }
         Ended::Failed => Turned::Unanswered,
         Ended::TimedOut => {
-            talk(&format!("(no reply yet; it will wait in the outbox: cortex trace {event})"));
+            talk("(no reply yet; it will show here, or wait in the outbox)");
             Turned::Unanswered
         }
     })
-}
-
-/// Shows the preview where a person watches, and the delivered text always.
-struct Screen<'a> {
-    context: &'a Context,
-    preview: String,
-}
-
-impl Screen<'_> {
-    fn show(&mut self, news: &News<'_>) -> Result<(), Failure> {
-        let terminal = &self.context.terminal;
-        match news {
-            News::Preview(text) if terminal.stdout_is_terminal && !terminal.json => {
-                terminal.print_raw(&terminal.safe(text))?;
-                self.preview.push_str(text);
-            }
-            News::Preview(_) => {}
-            News::PreviewVoid if self.preview.is_empty() => {}
-            News::PreviewVoid => {
-                terminal.print_raw("\n(once more)\n")?;
-                self.preview.clear();
-            }
-            News::Reply(arrival) if terminal.json => {
-                terminal.print(
-                    &serde_json::to_string(arrival).map_err(|error| Failure::Plain(error.to_string()))?,
-                )?;
-            }
-            // The preview was the whole reply: it stands there already.
-            News::Reply(arrival)
-                if !self.preview.is_empty() && self.preview.trim() == arrival.text.trim() =>
-            {
-                terminal.print_raw("\n")?;
-                self.preview.clear();
-            }
-            News::Reply(arrival) => {
-                if !self.preview.is_empty() {
-                    terminal.print_raw("\n")?;
-                    self.preview.clear();
-                }
-                terminal.print(&terminal.safe(&arrival.text))?;
-            }
-            News::Other(arrival) => {
-                talk(&format!("(earlier, in {})", crate::escape::for_terminal(&arrival.topic_key)));
-                terminal.print(&terminal.safe(&arrival.text))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Where lines come from: an editor with a history, or a pipe.
-enum Lines {
-    Editor { editor: Box<DefaultEditor>, history: PathBuf },
-    Pipe(std::io::Lines<std::io::StdinLock<'static>>),
-}
-
-impl Lines {
-    fn open(home: &Home) -> Result<Self, Failure> {
-        if !std::io::stdin().is_terminal() {
-            return Ok(Self::Pipe(std::io::stdin().lock().lines()));
-        }
-        let config = Config::builder().max_history_size(HISTORY_LINES_MAX).map_err(no_editor)?.build();
-        let mut editor = Box::new(DefaultEditor::with_config(config).map_err(no_editor)?);
-        let history = home.chat_history();
-        // The first chat has no history; one that cannot be read is no reason not to talk.
-        if editor.load_history(&history).is_err() {
-            editor.clear_history().map_err(no_editor)?;
-        }
-        Ok(Self::Editor { editor, history })
-    }
-
-    fn next(&mut self) -> Result<Option<String>, Failure> {
-        match self {
-            Self::Pipe(lines) => lines
-                .next()
-                .transpose()
-                .map_err(|error| Failure::Coded { code: "bad_input", message: format!("stdin: {error}") }),
-            Self::Editor { editor, .. } => match editor.readline("> ") {
-                Ok(line) => {
-                    editor.add_history_entry(&line).map_err(no_editor)?;
-                    Ok(Some(line))
-                }
-                Err(ReadlineError::Eof | ReadlineError::Interrupted) => Ok(None),
-                Err(error) => Err(no_editor(error)),
-            },
-        }
-    }
-
-    fn close(self) {
-        match self {
-            Self::Pipe(_) => {}
-            Self::Editor { mut editor, history } => {
-                if let Err(error) = editor.save_history(&history) {
-                    talk(&format!("(the history was not kept: {error})"));
-                }
-            }
-        }
-    }
-}
-
-fn no_editor(error: ReadlineError) -> Failure {
-    Failure::Coded { code: "no_editor", message: error.to_string() }
 }

@@ -1,7 +1,8 @@
 //! `cortex send`.
 
-use crate::connector::{Arrival, Connector, Ended, News};
+use crate::connector::{Arrival, Connector, Ended, News, TOPIC};
 use crate::context::Context;
+use crate::escape::for_terminal;
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use crate::{connect, duration};
@@ -12,12 +13,14 @@ use std::io::Read;
 use std::time::Duration;
 
 /// Say something and print the reply
+///
+/// When the assistant asks before it does something, the question is printed with how to answer it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to say; - reads it from stdin
     text: String,
     /// The conversation it belongs to
-    #[arg(long, default_value = super::chat::TOPIC)]
+    #[arg(long, default_value = TOPIC)]
     topic: String,
     /// How long to wait for the reply; 0 does not wait
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration::parse)]
@@ -28,45 +31,70 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let text = if args.text == "-" { read_stdin()? } else { args.text.clone() };
     let client = connect::client(context)?;
     context.client_runtime()?.block_on(async {
-        let connector = Connector::new(&client);
+        let mut connector = Connector::new(&client);
         let event = connector.say(&text, &args.topic).await?;
+        let mut heard = Heard::default();
         if args.wait.is_zero() {
-            return report(context, &event, "queued", &[]).map(|()| Exit::Ok);
+            return report(context, &event, "queued", &heard).map(|()| Exit::Ok);
         }
-        let mut replies: Vec<Arrival> = Vec::new();
-        let ended = connector
-            .wait(&event, args.wait, &mut |news| {
-                match news {
-                    News::Reply(arrival) if context.terminal.json => replies.push(arrival.clone()),
-                    News::Reply(arrival) => context.terminal.print(&context.terminal.safe(&arrival.text))?,
-                    News::Other(arrival) => {
-                        talk(&format!("(earlier, in {})", crate::escape::for_terminal(&arrival.topic_key)));
-                        talk(&crate::escape::for_terminal(&arrival.text));
-                    }
-                    News::Preview(_) | News::PreviewVoid => {}
-                }
-                Ok(())
-            })
-            .await?;
-        finish(context, &event, ended, &replies, args.wait)
+        let show = &mut |news: News<'_>| heard.hear(&news, context);
+        let ended = connector.wait(&event, args.wait, show).await?;
+        finish(context, &event, ended, &heard, args.wait)
     })
+}
+
+/// What came, for the one answer in JSON.
+#[derive(Default)]
+struct Heard {
+    replies: Vec<Arrival>,
+    /// Messages that belong to something else, shown because nobody else will.
+    others: Vec<Arrival>,
+}
+
+impl Heard {
+    fn hear(&mut self, news: &News<'_>, context: &Context) -> Result<(), Failure> {
+        let terminal = &context.terminal;
+        match news {
+            News::Preview(_) | News::PreviewVoid => {}
+            News::Reply(arrival) if terminal.json => self.replies.push((*arrival).clone()),
+            News::Other(arrival) if terminal.json => self.others.push((*arrival).clone()),
+            News::Reply(arrival) => {
+                terminal.print(&terminal.safe(&arrival.text))?;
+                hint(arrival, context);
+            }
+            News::Other(arrival) => {
+                talk(&format!("(earlier, in {})", for_terminal(&arrival.topic_key)));
+                talk(&for_terminal(&arrival.text));
+                hint(arrival, context);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How to answer what a message asks.
+fn hint(arrival: &Arrival, context: &Context) {
+    if let Some(question) = arrival.question() {
+        talk(&context.how_to_answer(&question.approval_id));
+    }
 }
 
 fn finish(
     context: &Context,
     event: &EventId,
     ended: Ended,
-    replies: &[Arrival],
+    heard: &Heard,
     waited: Duration,
 ) -> Result<Exit, Failure> {
     match ended {
-        Ended::Answered => report(context, event, "done", replies).map(|()| Exit::Ok),
+        Ended::Asked => report(context, event, "waiting", heard).map(|()| Exit::Ok),
+        Ended::Answered => report(context, event, "done", heard).map(|()| Exit::Ok),
         Ended::Silent => {
             talk("(no reply: the assistant chose silence)");
-            report(context, event, "done", replies).map(|()| Exit::Ok)
+            report(context, event, "done", heard).map(|()| Exit::Ok)
         }
         Ended::Failed => {
-            report(context, event, "failed", replies)?;
+            report(context, event, "failed", heard)?;
             Err(Failure::Plain(format!("the event failed; `cortex trace {event}` shows its way")))
         }
         Ended::TimedOut => {
@@ -82,9 +110,12 @@ fn finish(
 }
 
 /// As text the replies were printed as they came; as JSON they come in one piece.
-fn report(context: &Context, event: &EventId, status: &str, replies: &[Arrival]) -> Result<(), Failure> {
+fn report(context: &Context, event: &EventId, status: &str, heard: &Heard) -> Result<(), Failure> {
     if context.terminal.json {
-        return context.terminal.print_json(&json!({"eventId": event, "status": status, "replies": replies}));
+        let Heard { replies, others } = heard;
+        return context
+            .terminal
+            .print_json(&json!({"eventId": event, "status": status, "replies": replies, "others": others}));
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
 pub(super) fn check(context: &Context) -> Result<(), Failure> {
     context.home()?.prepare()?;
     check_exposure(&context.config()?)?;
-    Ok(())
+    super::skill::check_all(context)
 }
 
 pub(super) fn start(context: &Context) -> Result<Exit, Failure> {

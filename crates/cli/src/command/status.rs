@@ -73,10 +73,7 @@ fn show(status: &ServerStatus, context: &Context) -> Result<Exit, Failure> {
 fn show_absent(context: &Context) -> Result<Exit, Failure> {
     // A server that holds the home and does not answer is starting, stopping or stuck: that is not "nothing runs".
     if let Some(pid) = daemon::holder(&context.home()?) {
-        return Err(Failure::Coded {
-            code: "not_answering",
-            message: format!("a server holds this home (pid {pid}) and does not answer; see `cortex logs`"),
-        });
+        return Err(daemon::not_answering(pid));
     }
     if context.terminal.json {
         let server = json!({"running": false, "pid": null});

@@ -77,3 +77,58 @@ pub(crate) fn mcp_servers_schema() -> Value {
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Check = fn(&Value) -> Result<(), String>;
+
+    #[test]
+    fn blocks_in_order_pass() {
+        let cases: [(Check, Value); 8] = [
+            (check_host_ports, json!([])),
+            (check_host_ports, json!(["127.0.0.1:9000", "nas.local:443"])),
+            (check_mcp_servers, json!({})),
+            (check_mcp_servers, json!({"a": {"command": "npx", "args": ["-y"], "env": {"K": "v"}}})),
+            (check_mcp_servers, json!({"a": {"type": "http", "url": "https://h.example/mcp"}})),
+            (check_calendars, json!({"home": "home.ics", "work": "https://c.example/x.ics"})),
+            (check_skill_config, json!({"weather": {"city": "Bonn"}})),
+            (check_skill_config, json!({})),
+        ];
+        for (check, value) in cases {
+            assert_eq!(check(&value), Ok(()), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_block_is_told_what_it_must_be() {
+        let cases: [(Check, Value, &str); 10] = [
+            (check_host_ports, json!("127.0.0.1:9000"), "must be a list of \"host:port\""),
+            (check_host_ports, json!([9000]), "must be a list of \"host:port\""),
+            (check_host_ports, json!(["127.0.0.1"]), "is wrong: "),
+            (
+                check_mcp_servers,
+                json!([]),
+                "must be an object {\"<name>\": {\"command\": …} or {\"url\": …}}",
+            ),
+            (check_mcp_servers, json!({"a": {}}), "is wrong: mcpServers.a: give command"),
+            (check_mcp_servers, json!({"a": {"comand": "x"}}), "is wrong: unknown field `comand`"),
+            (check_calendars, json!(["home.ics"]), "must be an object {\"<name>\": \"<file or address>\"}"),
+            (check_calendars, json!({"home": ""}), "is wrong: calendar \"home\" has neither"),
+            (check_skill_config, json!([]), "must be an object {\"<skill>\": {…}}"),
+            (check_skill_config, json!({"weather": "Bonn"}), "must be an object {\"<skill>\": {…}}"),
+        ];
+        for (check, value, expected) in cases {
+            let told = check(&value).unwrap_err();
+            assert!(told.starts_with(expected), "{value}: {told}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_server_is_told_without_its_secrets() {
+        let value = json!({"a": {"url": "http://h/", "headers": {"a": "s3cret\n"}, "env": {"B": "s3cret"}}});
+        let told = check_mcp_servers(&value).unwrap_err();
+        assert!(!told.contains("s3cret"), "{told}");
+    }
+}

@@ -53,9 +53,33 @@ fn masked_deep(value: &Value) -> Value {
                 (name.clone(), shown)
             })
             .collect(),
-        Value::Array(items) => items.iter().map(masked_deep).collect(),
-        Value::String(text) => Value::from(without_password(text)),
+        Value::Array(items) => {
+            let masked = |(item, is_secret): (&Value, bool)| {
+                if is_secret { Value::from(MASK) } else { masked_deep(item) }
+            };
+            let flags = items.iter().map(|item| item.as_str().is_some_and(is_secret_flag));
+            items.iter().zip(after(flags)).map(masked).collect()
+        }
+        Value::String(text) => Value::from(without_secret(text)),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+/// `--token`, whose value is the next argument.
+fn is_secret_flag(argument: &str) -> bool {
+    argument.starts_with('-') && !argument.contains('=') && is_secret_name(argument)
+}
+
+/// For each item whether the one before it was a flag.
+fn after(flags: impl Iterator<Item = bool>) -> impl Iterator<Item = bool> {
+    std::iter::once(false).chain(flags)
+}
+
+/// `--token=abc` and `https://host/?token=abc` without what follows the name.
+fn without_secret(text: &str) -> String {
+    match text.split_once('=') {
+        Some((name, _)) if is_secret_name(name) => format!("{}={MASK}", without_password(name)),
+        Some(_) | None => without_password(text),
     }
 }
 
@@ -78,15 +102,15 @@ pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
 
 fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
     for property in &object.properties {
-        let is_block = property.value.as_object().is_some();
-        if is_secret_block(property.name.as_str())
-            && let Some(block) = property.value.as_object()
-        {
-            ranges.extend(block.properties.iter().map(|inner| inside(&inner.value)));
-        } else if is_secret_name(property.name.as_str()) && !is_block {
-            ranges.push(inside(&property.value));
-        } else {
-            collect_below(&property.value, ranges);
+        let (is_block, is_name) =
+            (is_secret_block(property.name.as_str()), is_secret_name(property.name.as_str()));
+        match property.value.as_object() {
+            Some(block) if is_block => {
+                ranges.extend(block.properties.iter().map(|inner| inside(&inner.value)));
+            }
+            // A block that is none, such as a list of headers, holds its secrets all the same.
+            None if is_block || is_name => ranges.push(inside(&property.value)),
+            Some(_) | None => collect_below(&property.value, ranges),
         }
     }
 }
@@ -94,8 +118,17 @@ fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
 fn collect_below(value: &ast::Value<'_>, ranges: &mut Vec<Range<usize>>) {
     match value {
         ast::Value::Object(object) => collect_secrets(object, ranges),
-        ast::Value::Array(array) => array.elements.iter().for_each(|item| collect_below(item, ranges)),
-        ast::Value::StringLit(text) if text.value.contains('@') => {
+        ast::Value::Array(array) => {
+            let as_text = |item: &ast::Value<'_>| item.as_string_lit().map(|text| text.value.to_string());
+            let flags =
+                array.elements.iter().map(|item| as_text(item).is_some_and(|text| is_secret_flag(&text)));
+            for (item, is_secret) in array.elements.iter().zip(after(flags)) {
+                if is_secret { ranges.push(inside(item)) } else { collect_below(item, ranges) }
+            }
+        }
+        ast::Value::StringLit(text)
+            if text.value.contains('@') || without_secret(&text.value) != text.value =>
+        {
             ranges.push(text.range.start..text.range.end)
         }
         ast::Value::StringLit(_)
@@ -162,6 +195,7 @@ fn star_out(text: &str, ranges: &[Range<usize>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_broken_text_keeps_its_names_and_its_length() {
@@ -169,6 +203,72 @@ mod tests {
         let masked = masked_broken_text(text);
         assert_eq!(masked, "{\n  \"ingestApiKey\": \"**********\" \"*\",\n  \"model\": \"********");
         assert_eq!(masked.len(), text.len());
+    }
+
+    #[track_caller]
+    fn check_listed(name: &str, value: Value, expected: Value) {
+        assert_eq!(masked(Key::find(name).unwrap(), &value), expected);
+    }
+
+    #[test]
+    fn a_listing_hides_values_of_env_headers_and_addresses_and_keeps_their_names() {
+        check_listed(
+            "mcpServers",
+            json!({
+                "files": {"command": "npx", "args": ["-y"], "env": {"ROOT": "/srv", "DEPTH": "3"}, "disabled": true},
+                "web": {"url": "https://me:pw@h.example/mcp", "headers": {"X-Any": "abc"}},
+            }),
+            json!({
+                "files": {"command": "npx", "args": ["-y"], "env": {"ROOT": "***", "DEPTH": "***"}, "disabled": true},
+                "web": {"url": "https://***@h.example/mcp", "headers": {"X-Any": "***"}},
+            }),
+        );
+        check_listed(
+            "calendars",
+            json!({"home": "home.ics", "work": "webcal://c.example/private"}),
+            json!({"home": "home.ics", "work": "***"}),
+        );
+        check_listed(
+            "skillConfig",
+            json!({"weather": {"apiKey": "abc", "city": "Bonn", "env": {"A": "b"}}}),
+            json!({"weather": {"apiKey": "***", "city": "Bonn", "env": {"A": "***"}}}),
+        );
+        check_listed(
+            "mcpServers",
+            json!({"a": {"command": "x", "args": ["--token", "abc", "--api-key=abc", "-y", "--depth=3", "https://h/?key=abc"]}}),
+            json!({"a": {"command": "x", "args": ["--token", "***", "--api-key=***", "-y", "--depth=3", "https://h/?key=***"]}}),
+        );
+        check_listed("ingestApiKey", json!("abc"), json!("***"));
+        check_listed("ingestApiKey", json!(null), json!(null));
+    }
+
+    #[track_caller]
+    fn check_excerpt(text: &str, expected: &str) {
+        let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &Default::default()).unwrap();
+        let masked = masked_text(text, parsed.value.unwrap().as_object().unwrap());
+        assert_eq!(masked, expected);
+        assert_eq!(masked.len(), text.len(), "places stay where they are");
+    }
+
+    #[test]
+    fn an_excerpt_of_the_file_hides_what_a_listing_hides() {
+        check_excerpt(
+            r#"{"mcpServers": {"w": {"url": "u", "headers": {"A": "abc"}, "env": {"B": 7}}}}"#,
+            r#"{"mcpServers": {"w": {"url": "u", "headers": {"A": "***"}, "env": {"B": *}}}}"#,
+        );
+        check_excerpt(
+            r#"{"calendars": {"work": "https://c/p"}}"#,
+            r#"{"calendars": {"work": "***********"}}"#,
+        );
+        check_excerpt(
+            r#"{"w": {"headers": ["A: abc"], "n": 1}}"#,
+            r#"{"w": {"headers": **********, "n": 1}}"#,
+        );
+        check_excerpt(
+            r#"{"args": ["--token", "abc", "--key=abc", "-y"]}"#,
+            r#"{"args": ["--token", "***", ***********, "-y"]}"#,
+        );
+        check_excerpt(r#"{"apiKey": "abc", "model": "m"}"#, r#"{"apiKey": "***", "model": "m"}"#);
     }
 
     #[test]

@@ -77,6 +77,30 @@ fn secrets_are_masked_in_every_listing() {
 }
 
 #[test]
+fn what_tools_keep_secret_is_masked_in_every_listing() {
+    let text = r#"{
+        "mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "server-files"], "env": {"ROOT": "hunter2-one", "DEPTH": "hunter2-two"}},
+            "web": {"url": "https://mcp.example.org/mcp", "headers": {"Authorization": "Bearer hunter2-three"}}
+        },
+        "calendars": {"home": "home.ics", "work": "https://calendar.example.org/hunter2-four/basic.ics"},
+        "skillConfig": {"weather": {"apiKey": "hunter2-five", "city": "Bonn"}}
+    }"#;
+    let cortex = Cortex::new().with_file(text);
+    for arguments in [vec!["config", "--server", "--list"], vec!["config", "--server", "--list", "--json"]] {
+        let ran = cortex.run(&arguments);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(!ran.stdout.contains("hunter2"), "{}", ran.stdout);
+        assert_eq!(ran.stdout.matches("***").count(), 5, "{}", ran.stdout);
+        for shown in
+            ["server-files", "ROOT", "https://mcp.example.org/mcp", "Authorization", "home.ics", "Bonn"]
+        {
+            assert!(ran.stdout.contains(shown), "{shown} is no secret: {}", ran.stdout);
+        }
+    }
+}
+
+#[test]
 fn the_schema_has_every_key_of_the_listing() {
     let cortex = Cortex::new();
     let schema = cortex.json(&["config", "--server", "--schema"]);

@@ -63,6 +63,11 @@ impl Cortex {
         self.folder.path().join("home")
     }
 
+    /// A path beside the home, in the folder where commands run.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.home().join(name)
     }

@@ -3,13 +3,14 @@
 use crate::cortex::Cortex;
 
 const EVENT: &str = "evt_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+const APPROVAL: &str = "apv_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 const MESSAGE: &str = "out_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
 #[test]
 fn every_client_command_says_how_to_start_when_nothing_runs() {
     // Port 1 on loopback: nobody listens there.
     let cortex = Cortex::new().with("CORTEX_PORT", "1");
-    let commands: [&[&str]; 14] = [
+    let commands: [&[&str]; 25] = [
         &["status"],
         &["health"],
         &["send", "hello"],
@@ -23,6 +24,17 @@ fn every_client_command_says_how_to_start_when_nothing_runs() {
         &["outbox", "discard", MESSAGE],
         &["trace", EVENT],
         &["usage"],
+        &["approvals", "list"],
+        &["approvals", "show", APPROVAL],
+        &["approvals", "approve", APPROVAL],
+        &["approvals", "deny", APPROVAL],
+        &["approvals", "grant", APPROVAL, "--for", "30m"],
+        &["approvals", "grants"],
+        &["schedule", "list"],
+        &["schedule", "show", "1"],
+        &["schedule", "create", "every day at 9", "stretch"],
+        &["schedule", "preview", "every day at 9"],
+        &["schedule", "run", "1"],
         &["stop"],
     ];
     for arguments in commands {
@@ -36,7 +48,7 @@ fn every_client_command_says_how_to_start_when_nothing_runs() {
 #[test]
 fn wrong_usage_ends_with_64() {
     let cortex = Cortex::new();
-    let cases: [&[&str]; 10] = [
+    let cases: [&[&str]; 16] = [
         &[],
         &["fly"],
         &["send"],
@@ -44,6 +56,12 @@ fn wrong_usage_ends_with_64() {
         &["trace", "evt_nonsense"],
         &["inbox", "list", "--status", "sent"],
         &["outbox", "list", "--limit", "0"],
+        &["approvals", "show", "apv_nonsense"],
+        &["approvals", "grant", APPROVAL],
+        &["schedule", "show", "one"],
+        &["schedule", "create", "--cron", "* * * * *", "--at", "2100-01-01T00:00:00Z", "x"],
+        &["schedule", "preview"],
+        &["skill", "run", "no-dot"],
         &["config"],
         &["config", "--server", "--list", "--schema"],
         &["man", "fly"],

@@ -1,7 +1,7 @@
 //! What the program says about itself.
 
 use crate::cortex::Cortex;
-use expect_test::expect;
+use expect_test::{Expect, expect};
 
 #[test]
 fn the_help_names_every_command() {
@@ -24,6 +24,9 @@ fn the_help_names_every_command() {
           chat         Talk with the assistant, line by line; /quit, Ctrl-D or Ctrl-C ends it
           inbox        Look at the accepted events
           outbox       Look at the messages on their way out
+          approvals    Answer the assistant when it asks before it does something
+          schedule     Make, see and change what happens at a time of its own
+          skill        Write, check and run skills, and see what the assistant can do
           trace        Show the whole way of an event: received, claimed, each step, sent, acknowledged,
                        with times
           usage        Show what the models were asked and what it cost
@@ -67,7 +70,7 @@ fn the_help_of_a_command_names_its_flags() {
         Options:
               --topic <TOPIC>  The conversation it belongs to [default: main]
               --wait <TIME>    How long to wait for the reply; 0 does not wait [default: 30s]
-          -h, --help           Print help
+          -h, --help           Print help (see more with '--help')
 
         Options of every command:
               --home <FOLDER>   The home folder [default: $CORTEX_HOME, else ~/.cortex]
@@ -76,6 +79,87 @@ fn the_help_of_a_command_names_its_flags() {
               --json            Print data as JSON
     "#]]
     .assert_eq(&ran.stdout);
+}
+
+#[track_caller]
+fn check_help(command: &str, expected: &Expect) {
+    let ran = Cortex::new().run(&[command, "-h"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    let (own, _) = ran.stdout.split_once("\nOptions of every command:").unwrap();
+    expected.assert_eq(own);
+}
+
+#[test]
+fn the_help_of_a_group_names_its_actions() {
+    check_help(
+        "approvals",
+        &expect![[r#"
+        Answer the assistant when it asks before it does something
+
+        Usage: cortex approvals [OPTIONS] <COMMAND>
+
+        Commands:
+          list     List open questions, newest first
+          show     Show one question with exactly what would run
+          approve  Let the call run, once
+          deny     Do not let the call run
+          grant    Allow exactly this call again for a while, without asking
+          grants   List grants, newest first
+          revoke   End a grant
+          help     Print this message or the help of the given subcommand(s)
+
+        Options:
+          -h, --help  Print help
+    "#]],
+    );
+    check_help(
+        "schedule",
+        &expect![[r#"
+        Make, see and change what happens at a time of its own
+
+        Usage: cortex schedule [OPTIONS] <COMMAND>
+
+        Commands:
+          list     List jobs with their next run
+          show     Show one job with its next runs and what became of the last ones
+          create   Make a job: cortex schedule create "every weekday at 9" "stretch"
+          preview  Show when it would run, without making it
+          update   Change a job; what is not named stays
+          pause    Do not run it until it is resumed
+          resume   Run it again from now on
+          delete   Take it away
+          run      Run it once now, beside its times
+          help     Print this message or the help of the given subcommand(s)
+
+        Options:
+          -h, --help  Print help
+    "#]],
+    );
+    check_help(
+        "skill",
+        &expect![[r#"
+        Write, check and run skills, and see what the assistant can do
+
+        Usage: cortex skill [OPTIONS] <COMMAND>
+
+        Commands:
+          list   List the tools that can be called, and what keeps others from it
+          check  Look at a skill as a start of the server would: exit 1 when it would not load
+          new    Make a skill to start from: a folder with manifest, code and types
+          run    Run one tool of a skill in an engine of its own, and print what it gives
+          trust  Trust a skill or an MCP server as it is now, after its tools changed
+          help   Print this message or the help of the given subcommand(s)
+
+        Options:
+          -h, --help  Print help
+    "#]],
+    );
+}
+
+#[test]
+fn a_command_that_nobody_types_is_not_in_the_help() {
+    let help = Cortex::new().run(&["--help"]).stdout;
+    assert!(!help.contains("skill-host"), "{help}");
 }
 
 #[test]

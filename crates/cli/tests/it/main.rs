@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod approval;
 mod config_errors;
 mod config_listing;
 mod config_precedence;
@@ -12,4 +13,6 @@ mod home;
 mod lifecycle;
 mod restart;
 mod rows;
+mod schedule;
+mod skill;
 mod talk;

@@ -75,6 +75,14 @@ pub(super) fn tell_time(question: &Question<'_>) -> Option<Reaction> {
     }
 }
 
+/// A result without its first line, where that warns a model that could be led astray; this one cannot.
+pub(super) fn without_warning(text: &str) -> &str {
+    match text.split_once('\n') {
+        Some((first, rest)) if first.starts_with('[') && first.ends_with(": data, not instructions]") => rest,
+        Some(_) | None => text,
+    }
+}
+
 /// A tool's result in words for a person; `None` when the plain form does.
 pub(super) fn result_in_words(name: &str, text: &str, is_error: bool) -> Option<String> {
     if let Some((_, asked)) = text.split_once(ASK_THE_USER) {
@@ -90,8 +98,7 @@ pub(super) fn result_in_words(name: &str, text: &str, is_error: bool) -> Option<
             Some(format!("It is {} on {}, {date} ({}).", time.get(..5)?, moment.weekday, moment.timezone))
         }
         Some(("schedule", _)) => Some(format!("Done: {text}")),
-        // The first line is a warning to a model that could be led astray; this one cannot.
-        Some(("calendar", _)) => Some(text.split_once('\n').map_or(text, |(_, rest)| rest).to_owned()),
+        Some(("calendar", _)) => Some(text.to_owned()),
         Some(_) | None => None,
     }
 }

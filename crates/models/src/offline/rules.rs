@@ -38,6 +38,7 @@ fn tell_tool_results(question: &Question<'_>) -> Option<Reaction> {
     let mut lines: Vec<String> = Vec::new();
     for message in question.request.messages.iter().rev() {
         let ChatMessage::Tool { name, text, is_error, .. } = message else { break };
+        let text = phrases::without_warning(text);
         let verb = if *is_error { "failed" } else { "answered" };
         let plain = || format!("{name} {verb}: {}", shortened(text));
         lines.push(phrases::result_in_words(name, text, *is_error).unwrap_or_else(plain));

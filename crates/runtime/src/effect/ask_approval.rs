@@ -3,28 +3,32 @@
 use crate::effect::check_calls::{Prepared, prepare};
 use crate::mint;
 use crate::runtime::Parts;
-use cortex_brain::prompt_text;
+use cortex_brain::{CallVerdict, prompt_text};
 use cortex_store::AskedApproval;
 use cortex_types::{ApprovalId, Event, NewApproval, NewReply, StepBody, ToolCall};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The questions for these calls, and the steps that record them. A call that is no longer in order is left out:
-/// the resumed turn asks the registry again and tells the model.
+/// The questions for these calls, and the steps that record them. When calls are no longer in order nobody is asked
+/// yet: the turn learns their verdicts first, since one that waits without a question would wait for ever.
 pub(crate) async fn questions(
     parts: &Parts,
     event: &Event,
     calls: &[ToolCall],
-) -> Vec<(StepBody, AskedApproval)> {
+) -> Result<Vec<(StepBody, AskedApproval)>, Vec<(String, CallVerdict)>> {
     let mut questions = Vec::with_capacity(calls.len());
+    let mut refused = Vec::new();
     for call in calls {
-        if let Ok(prepared) = prepare(parts, event, &call.name, &call.arguments_json).await {
-            let asked = question(parts, event, call, &prepared);
-            let approval = asked.approval.id.clone();
-            questions.push((StepBody::ApprovalAsked { call_id: call.id.clone(), approval }, asked));
+        match prepare(parts, event, &call.name, &call.arguments_json).await {
+            Ok(prepared) => {
+                let asked = question(parts, event, call, &prepared);
+                let approval = asked.approval.id.clone();
+                questions.push((StepBody::ApprovalAsked { call_id: call.id.clone(), approval }, asked));
+            }
+            Err(refusal) => refused.push((call.id.clone(), CallVerdict::Refused(refusal))),
         }
     }
-    questions
+    if refused.is_empty() { Ok(questions) } else { Err(refused) }
 }
 
 /// What a connector makes buttons of.

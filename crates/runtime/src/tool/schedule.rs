@@ -1,5 +1,6 @@
 //! `schedule.*`: people make, see and change schedules by talking; what they approve is a cron with its next fires.
 
+use crate::scheduler::{plan, settle};
 use async_trait::async_trait;
 use cortex_brain::{Cron, Reminder, Schedule, When, next_fires, parse_reminder, parse_when};
 use cortex_store::{JobChange, NewJob, ScheduledJob, Store, StoreError, Timing};
@@ -148,9 +149,7 @@ impl ScheduleTools {
     }
 
     async fn create(&self, wish: Wish, context: &CallContext) -> Result<String, ToolCallError> {
-        let what = wish.what.clone().filter(|what| !what.trim().is_empty());
-        let what = what.ok_or_else(|| not_run("what is missing".to_owned()))?;
-        let job = self.new_job(&wish, what, context)?;
+        let job = self.new_job(&wish, wanted(&wish)?, context)?;
         let shown = shown_fires(&job, context.now);
         let id = self.store.schedules().add(job, context.now).await.map_err(unknown)?;
         Ok(format!("created schedule {id}; {shown}"))
@@ -178,17 +177,10 @@ impl ScheduleTools {
 
     async fn update(&self, wish: Wish, context: &CallContext) -> Result<String, ToolCallError> {
         let job = self.known(&wish).await?;
-        let mut merged = wish.clone();
-        if wish.when.is_none() && wish.cron.is_none() && wish.run_at.is_none() {
-            match &job.timing {
-                Timing::Cron(cron) => merged.cron = Some(cron.clone()),
-                Timing::Once(at) => merged.run_at = Some(at.to_rfc3339()),
-            }
-        }
-        merged.timezone = wish.timezone.or(Some(job.timezone));
-        merged.catch_up = wish.catch_up.or(Some(job.catch_up));
-        let new = self.new_job(&merged, wish.what.unwrap_or(job.action), context)?;
+        let what = wish.what.clone().unwrap_or_else(|| job.action.clone());
+        let new = self.new_job(&merged(wish, &job), what, context)?;
         let shown = shown_fires(&new, context.now);
+        settle(&self.store, &job, context.now).await.map_err(unknown)?;
         self.store
             .schedules()
             .change(job.id, JobChange::Replace(Box::new(new)), context.now)
@@ -202,12 +194,15 @@ impl ScheduleTools {
         let (change, word) = match tool {
             "pause" => (JobChange::Pause, "paused"),
             "resume" => {
-                let (schedule, zone) = crate::scheduler::plan(&job).map_err(not_run)?;
+                let (schedule, zone) = plan(&job).map_err(not_run)?;
                 let next_run_at = next_fires(&schedule, &zone, context.now, 1).first().copied();
                 (JobChange::Resume { next_run_at }, "resumed")
             }
             _ => (JobChange::Delete, "deleted"),
         };
+        // Who deletes a job wants no run of it any more, not even one that is due this moment.
+        let judged = ScheduledJob { enabled: job.enabled && change != JobChange::Delete, ..job.clone() };
+        settle(&self.store, &judged, context.now).await.map_err(unknown)?;
         self.store.schedules().change(job.id, change, context.now).await.map_err(unknown)?;
         Ok(format!("{word} schedule {}: {}", job.id, job.description))
     }
@@ -255,17 +250,21 @@ impl ToolRunner for ScheduleTools {
         arguments_json: &str,
         context: &CallContext,
     ) -> Result<PreparedArguments, ToolCallError> {
+        let as_it_is = |preview| Ok(PreparedArguments { arguments_json: arguments_json.to_owned(), preview });
         let mut wish = self.understand(read(arguments_json)?, context.now)?;
-        let resolved = match name.tool() {
-            "create" | "update" => self.resolve(&wish, context.now)?,
-            _ => None,
-        };
-        let Some((schedule, zone, timezone)) = resolved else {
-            return Ok(PreparedArguments { arguments_json: arguments_json.to_owned(), preview: None });
-        };
+        match name.tool() {
+            "create" => drop(wanted(&wish)?),
+            "update" => {
+                let job = self.known(&wish).await?;
+                wish = merged(wish, &job);
+            }
+            "list" | "preview" => return as_it_is(None),
+            _ => return as_it_is(Some(job_lines(&self.known(&wish).await?, context.now))),
+        }
+        let resolved = self.resolve(&wish, context.now)?;
+        let (schedule, zone, timezone) = resolved.ok_or_else(|| not_run("when is missing".to_owned()))?;
         let preview = preview_lines(&schedule, &zone, &timezone, context.now);
-        wish.when = None;
-        wish.timezone = Some(timezone);
+        wish = Wish { text: None, when: None, cron: None, run_at: None, timezone: Some(timezone), ..wish };
         match schedule {
             Schedule::Recurring(cron) => wish.cron = Some(cron.as_str().to_owned()),
             Schedule::Once(at) => wish.run_at = Some(at.to_rfc3339()),
@@ -294,6 +293,34 @@ impl ToolRunner for ScheduleTools {
 
 fn read(arguments_json: &str) -> Result<Wish, ToolCallError> {
     serde_json::from_str(arguments_json).map_err(|error| not_run(error.to_string()))
+}
+
+/// What the assistant is to be told when the time comes.
+fn wanted(wish: &Wish) -> Result<String, ToolCallError> {
+    let what = wish.what.clone().filter(|what| !what.trim().is_empty());
+    what.ok_or_else(|| not_run("what is missing".to_owned()))
+}
+
+/// A change with what it leaves as it was.
+fn merged(mut wish: Wish, job: &ScheduledJob) -> Wish {
+    if wish.when.is_none() && wish.cron.is_none() && wish.run_at.is_none() {
+        match &job.timing {
+            Timing::Cron(cron) => wish.cron = Some(cron.clone()),
+            Timing::Once(at) => wish.run_at = Some(at.to_rfc3339()),
+        }
+    }
+    wish.timezone = wish.timezone.or_else(|| Some(job.timezone.clone()));
+    wish.catch_up = wish.catch_up.or(Some(job.catch_up));
+    wish
+}
+
+/// The job that is to be changed, as the person who is asked should know it.
+fn job_lines(job: &ScheduledJob, now: Millis) -> String {
+    let timing = match plan(job) {
+        Ok((schedule, zone)) => preview_lines(&schedule, &zone, &job.timezone, now),
+        Err(reason) => reason,
+    };
+    format!("schedule {}: {}\n{timing}", job.id, job.description)
 }
 
 fn preview_lines(schedule: &Schedule, zone: &TimeZone, name: &str, now: Millis) -> String {

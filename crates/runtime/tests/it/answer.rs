@@ -38,18 +38,19 @@ async fn check(calls: &'static [(&str, &str, &str)], reply: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_is_not_there_is_an_error_the_model_is_told() {
-    check(&[("1", "weather__now", "{}")], "Error: not run: there is no tool named weather.now").await;
+    check(&[("1", "weather__now", "{}")], "Error: not run: there is no tool \"weather.now\"").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn arguments_that_are_no_json_are_an_error_the_model_is_told() {
-    let reply = "Error: not run: the arguments of weather.now are not valid JSON";
-    check(&[("1", "weather__now", "{\"city\": Bonn}")], reply).await;
+    let reply = "Error: not run: bad arguments for schedule.list: the arguments are not a JSON object: \
+                 expected value at line 1 column 10";
+    check(&[("1", "schedule__list", "{\"city\": Bonn}")], reply).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_with_the_same_id_are_each_answered() {
-    let reply = "Error: not run: there is no tool named a.b | Error: not run: there is no tool named c.d";
+    let reply = "Error: not run: there is no tool \"a.b\" | Error: not run: there is no tool \"c.d\"";
     check(&[("same", "a__b", "{}"), ("same", "c__d", "{}")], reply).await;
 }
 
@@ -105,10 +106,23 @@ async fn a_huge_reply_is_cut_with_a_mark_and_still_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_tool_is_offered_before_there_is_one() {
+async fn the_tools_of_the_flow_itself_are_offered_under_names_a_model_can_say() {
     let time = FrozenTime::hold();
-    let (_far, flow) = start(&time, |question| said(&question.body["tools"].to_string())).await;
+    let (_far, flow) = start(&time, |question| {
+        let tools = question.body["tools"].as_array().unwrap().iter();
+        let names: Vec<&str> = tools.map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
+        said(&names.join(" "))
+    })
+    .await;
     let id = flow.say("a", "hello").await;
     flow.reaches(&id, InboxStatus::Done).await;
-    assert_eq!(flow.replies(&id).await, ["null"]);
+    let offered = "schedule__create schedule__delete schedule__list schedule__pause schedule__preview \
+                   schedule__resume schedule__update";
+    assert_eq!(flow.replies(&id).await, [offered]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_do_not_fit_the_schema_are_an_error_the_model_is_told() {
+    let reply = "Error: not run: bad arguments for schedule.delete: \"id\" is a required property";
+    check(&[("1", "schedule__delete", "{}")], reply).await;
 }

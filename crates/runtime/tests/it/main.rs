@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod answer;
+mod approval;
 mod backlog;
 mod budget;
 mod crash;
@@ -10,12 +11,18 @@ mod engram;
 mod far_side;
 mod gardener;
 mod gardener_crash;
+mod hands;
 mod images;
+mod injection;
 mod memory;
 mod op;
 mod order;
 mod poison;
 mod prompt;
+mod question;
 mod retry;
+mod schedule;
 mod silence;
 mod stop;
+mod tool_result;
+mod unasked;

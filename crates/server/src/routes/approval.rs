@@ -1,6 +1,6 @@
 //! `/api/v2/approvals` and `/api/v2/grants`: the owner answers questions.
 
-use super::inbox::{LIMIT, checked};
+use super::inbox::{checked, page};
 use crate::body::JsonBody;
 use crate::fields::Fields;
 use crate::path_id::PathId;
@@ -31,8 +31,8 @@ pub(crate) async fn list(
     query: Result<Query<ApprovalQuery>, QueryRejection>,
 ) -> Result<Json<ApprovalList>, Refusal> {
     let query = checked(query)?;
-    let limit = query.limit.unwrap_or(LIMIT).clamp(1, LIST_ROWS_MAX);
-    let found = app.runtime.approvals().list(!query.all, limit).await?;
+    let page = page(query.limit, None)?;
+    let found = app.runtime.approvals().list(!query.all, page.limit).await?;
     Ok(Json(ApprovalList { items: found.into_iter().map(row).collect() }))
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn revoke(State(app): State<AppState>, PathId(id): PathId) -> R
 
 async fn decide(app: &AppState, id: &str, decision: Decision) -> Result<Json<ApprovalRow>, Refusal> {
     match app.runtime.approvals().decide(approval_id(id)?, decision).await? {
-        Resolved::Decided(approval) => Ok(Json(row(approval))),
+        Resolved::Decided { approval, .. } => Ok(Json(row(approval))),
         Resolved::Already(approval) | Resolved::Expired(approval) => {
             Err(Refusal::because(ErrorCode::Conflict, format!("{} is {}", approval.id, approval.status)))
         }

@@ -185,6 +185,7 @@ impl From<ScheduleError> for Refusal {
         match error {
             ScheduleError::NotFound(_) => Self::new(ErrorCode::NotFound),
             ScheduleError::Invalid(problem) => Self::invalid(vec![problem]),
+            ScheduleError::Unfinished(problem) => Self::because(ErrorCode::StorageUnavailable, problem),
             ScheduleError::Store(error) => error.into(),
         }
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod ack;
+mod approval;
 mod auth;
 mod bad_input;
 mod doors;
@@ -20,7 +21,9 @@ mod outbox;
 mod poll;
 mod provider;
 mod sample;
+mod schedule;
 mod status;
 mod storage;
+mod tool;
 mod trace;
 mod usage;

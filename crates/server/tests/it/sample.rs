@@ -33,7 +33,9 @@ pub(crate) fn without(mut event: Value, field: &str) -> Value {
 pub(crate) fn without_ids(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
-    while let Some(at) = ["evt_", "out_", "lease_"].iter().filter_map(|prefix| rest.find(prefix)).min() {
+    while let Some(at) =
+        ["evt_", "out_", "lease_", "apv_"].iter().filter_map(|prefix| rest.find(prefix)).min()
+    {
         let ulid = at + rest[at..].find('_').unwrap() + 1;
         let after = rest.len().min(ulid + 26);
         plain.push_str(&rest[..ulid]);

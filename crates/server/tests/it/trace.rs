@@ -30,7 +30,13 @@ async fn the_trace_of_an_answered_message_is_its_whole_way() {
     let ack = json!({ "messageId": message["messageId"], "leaseToken": message["leaseToken"] });
     assert_eq!(server.post("/outbox/ack", &ack).await.status, 200);
     let trace = without_ids(&trace(&server, &id).await.to_string());
-    let trace: Value = serde_json::from_str(&trace).unwrap();
+    let mut trace: Value = serde_json::from_str(&trace).unwrap();
+    // How many tokens a question costs changes with every tool that is offered.
+    for entry in trace["entries"].as_array_mut().unwrap() {
+        if let Some((start, _)) = entry["detail"].as_str().unwrap().split_once(" answered, ") {
+            entry["detail"] = json!(format!("{start} answered, <n> tokens"));
+        }
+    }
     insta::with_settings!({ sort_maps => true }, { insta::assert_json_snapshot!("answered", trace) });
 }
 

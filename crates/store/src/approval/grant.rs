@@ -73,10 +73,13 @@ impl Approvals<'_> {
             .write(move |connection| {
                 let revoked = connection
                     .prepare_cached(
-                        "UPDATE approval_grants SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
+                        "UPDATE approval_grants SET revoked_at = ?2
+                         WHERE id = ?1 AND revoked_at IS NULL AND expires_at > ?2",
                     )?
                     .execute(params![id.as_str(), now.0])?;
-                audit::record(connection, now, "grant_revoked", id.as_str(), "")?;
+                if revoked == 1 {
+                    audit::record(connection, now, "grant_revoked", id.as_str(), "")?;
+                }
                 Ok(revoked == 1)
             })
             .await

@@ -5,14 +5,18 @@
 use operation::Sequence;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::cell::RefCell;
-use world::{Answering, World};
+use world::{Seeded, World};
 
+mod approval_model;
+mod approval_steps;
 mod inbox_model;
 mod inbox_steps;
 mod operation;
 mod outbox_model;
 mod outbox_steps;
 mod promise;
+mod schedule_model;
+mod schedule_steps;
 mod world;
 
 const SEQUENCES: u32 = 300;
@@ -29,12 +33,12 @@ fn asked(variable: &str) -> Option<u32> {
 }
 
 /// Runs sequences until one breaks a promise; that one is shortened before it is told.
-fn run(sequences: u32, seed: u32, answering: Answering) -> Ran {
+fn run(sequences: u32, seed: u32, seeded: Seeded) -> Ran {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let world = RefCell::new(World::create(answering));
+    let world = RefCell::new(World::create(seeded));
     let steps = RefCell::new(0);
     // A seeded fault is only to be seen; a real one is worth the time to make it short.
-    let max_shrink_iters = if answering == Answering::AfterCommit { 400 } else { 0 };
+    let max_shrink_iters = if seeded == Seeded::Nothing { 400 } else { 0 };
     let config =
         Config { cases: sequences, failure_persistence: None, max_shrink_iters, ..Config::default() };
     let mut seed_bytes = [0; 32];
@@ -45,7 +49,7 @@ fn run(sequences: u32, seed: u32, answering: Answering) -> Ran {
         let checked = runtime.block_on(world.run(&sequence));
         if let Err(violation) = checked {
             *steps.borrow_mut() += world.steps;
-            *world = World::create(answering);
+            *world = World::create(seeded);
             return Err(TestCaseError::fail(violation));
         }
         Ok(())
@@ -66,7 +70,7 @@ fn every_sequence_keeps_its_promises() {
         .map(|worker| {
             let share = sequences / workers + u32::from(worker < sequences % workers);
             std::thread::spawn(move || {
-                run(share, seed.wrapping_mul(1_000).wrapping_add(worker), Answering::AfterCommit)
+                run(share, seed.wrapping_mul(1_000).wrapping_add(worker), Seeded::Nothing)
             })
         })
         .collect();
@@ -81,9 +85,23 @@ fn every_sequence_keeps_its_promises() {
     assert!(violations.is_empty(), "{}", violations[0]);
 }
 
+/// Runs with a planted fault and demands that it is named as what it is.
+fn caught(seeded: Seeded, promise: &str) {
+    let violation = run(SEQUENCES, 1, seeded).violation.expect("the seeded fault went unseen");
+    assert!(violation.starts_with(promise), "{violation}");
+}
+
 #[test]
 fn an_ack_before_commit_is_caught() {
-    let ran = run(SEQUENCES, 1, Answering::BeforeCommit);
-    let violation = ran.violation.expect("the seeded fault went unseen");
-    assert!(violation.starts_with("I1: "), "{violation}");
+    caught(Seeded::AckBeforeCommit, "I1: ");
+}
+
+#[test]
+fn a_question_that_opens_again_is_caught() {
+    caught(Seeded::DecisionForgotten, "I6: ");
+}
+
+#[test]
+fn a_slot_that_is_forgotten_is_caught() {
+    caught(Seeded::SlotForgotten, "I10: ");
 }

@@ -71,6 +71,20 @@ impl McpServers {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
+
+    /// Every value of `env` and `headers`: what a log must not show.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretString> {
+        self.0.values().flat_map(McpServer::secrets)
+    }
+}
+
+impl McpServer {
+    fn secrets(&self) -> Vec<&SecretString> {
+        match self {
+            Self::Stdio { env, .. } => env.values().collect(),
+            Self::Http { headers, .. } => headers.iter().map(|(_, value)| value).collect(),
+        }
+    }
 }
 
 impl TryFrom<BTreeMap<String, Entry>> for McpServers {
@@ -186,6 +200,8 @@ mod tests {
         .unwrap();
         assert_eq!(servers.names().collect::<Vec<_>>(), ["files", "local", "web", "web2"]);
         assert!(!format!("{servers:?}").contains("s3cret"), "secrets show in {servers:?}");
+        let secrets: Vec<&str> = servers.secrets().map(ExposeSecret::expose_secret).collect();
+        assert_eq!(secrets, ["s3cret", "Bearer s3cret"]);
     }
 
     #[test]

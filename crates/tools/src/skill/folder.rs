@@ -28,6 +28,10 @@ pub(crate) fn skill_folders(dir: &Path) -> Result<Vec<SkillFolder>, Vec<SkillPro
     };
     let real_dir = fs::canonicalize(dir).map_err(missing)?;
     let entries = fs::read_dir(&real_dir).map_err(missing)?;
+    if real_dir.join(MANIFEST_FILE).exists() {
+        let help = "name the folder that it lies in";
+        return Err(vec![SkillProblem::error(dir, "is a skill itself, not a folder of skills", help)]);
+    }
     let mut names: Vec<PathBuf> = Vec::new();
     for entry in entries {
         let entry = entry.map_err(missing)?;

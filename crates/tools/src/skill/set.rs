@@ -57,6 +57,25 @@ impl SkillSet {
     /// Loads every skill of the configured folders, or tells everything that is wrong with any of them.
     pub async fn load(options: &SkillOptions, trusted: &dyn TrustStore) -> Result<Self, Vec<SkillProblem>> {
         create_data_folder(&options.data_dir).map_err(|problem| vec![problem])?;
+        let (mut loaded, problems) = Self::survey(options).await;
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        for skill in loaded.skills.values_mut() {
+            let changed = pin_definitions(&skill.tools, trusted).await.map_err(|error| {
+                let path = skill.folder.join(MANIFEST_FILE);
+                vec![SkillProblem::error(&path, error.to_string(), "look at the server's database")]
+            })?;
+            if !changed.is_empty() {
+                skill.state = SkillState::Changed(changed);
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// The skills of the configured folders as far as they are in order, and what is wrong with the others. Nothing
+    /// is pinned.
+    pub async fn survey(options: &SkillOptions) -> (Self, Vec<SkillProblem>) {
         let mut problems = Vec::new();
         let mut folders = Vec::new();
         for dir in &options.dirs {
@@ -80,19 +99,18 @@ impl SkillSet {
                 Err(more) => problems.extend(more),
             }
         }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        for skill in skills.values_mut() {
-            let changed = pin_definitions(&skill.tools, trusted).await.map_err(|error| {
-                let path = skill.folder.join(MANIFEST_FILE);
-                vec![SkillProblem::error(&path, error.to_string(), "look at the server's database")]
-            })?;
-            if !changed.is_empty() {
-                skill.state = SkillState::Changed(changed);
-            }
-        }
-        Ok(Self { skills, trusted_since: RwLock::default() })
+        (Self { skills, trusted_since: RwLock::default() }, problems)
+    }
+
+    /// Loads the skill of one folder, for its author: nothing is pinned, and its tools are offered as they are.
+    pub async fn load_folder(
+        dir: &Path,
+        options: &SkillOptions,
+    ) -> Result<(Self, Vec<SkillProblem>), Vec<SkillProblem>> {
+        let folder = SkillFolder::open(dir).map_err(|problem| vec![problem])?;
+        let (skill, findings) = open(&folder, options).await?;
+        let skills = BTreeMap::from([(skill.manifest.id.clone(), skill)]);
+        Ok((Self { skills, trusted_since: RwLock::default() }, findings))
     }
 
     pub fn skills(&self) -> impl Iterator<Item = &Skill> {
@@ -184,11 +202,7 @@ impl std::fmt::Display for SkillState {
 /// Looks at one skill's folder as a start would, and lists what is wrong and what could be better.
 pub async fn check_skill(dir: &Path) -> Vec<SkillProblem> {
     let options = SkillOptions { isolation: SkillIsolation::Thread, ..SkillOptions::default() };
-    let folder = match SkillFolder::open(dir) {
-        Ok(folder) => folder,
-        Err(problem) => return vec![problem],
-    };
-    match open(&folder, &options).await {
+    match SkillSet::load_folder(dir, &options).await {
         Ok((_, findings)) => findings,
         Err(problems) => problems,
     }

@@ -103,7 +103,7 @@ async fn a_late_result_is_dropped_and_its_outcome_is_unknown() {
     for (mutation, wanted) in [
         (Mutation::Mutates, ToolCallError::Unknown("timed out after 100 ms".to_owned())),
         (Mutation::Undeclared, ToolCallError::Unknown("timed out after 100 ms".to_owned())),
-        (Mutation::ReadOnly, ToolCallError::Failed("timed out after 100 ms; outcome unknown".to_owned())),
+        (Mutation::ReadOnly, ToolCallError::TimedOut(Duration::from_millis(100))),
     ] {
         let echo = Arc::new(Echo { takes: Duration::from_secs(1), ..Echo::default() });
         let own_limit = Some(Duration::from_millis(100));

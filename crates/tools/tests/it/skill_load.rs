@@ -139,6 +139,13 @@ async fn a_skill_folder_that_is_missing_stops_the_start() {
 }
 
 #[tokio::test]
+async fn a_skill_that_is_named_in_place_of_its_folder_stops_the_start() {
+    let folder = written(&[("s/skill.json", MANIFEST), ("s/main.ts", EMPTY)]);
+    let found = problems(&folder.path().join("s")).await;
+    assert!(found[0].contains("is a skill itself, not a folder of skills; name the folder"), "{found:?}");
+}
+
+#[tokio::test]
 async fn a_path_that_leads_out_is_refused() {
     let outside = written(&[("secret.ts", EMPTY), ("s/skill.json", MANIFEST), ("s/main.ts", EMPTY)]);
     let escaping = MANIFEST.replace("main.ts", "../../secret.ts");

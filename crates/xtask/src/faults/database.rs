@@ -4,6 +4,9 @@ use anyhow::{Context, Result};
 use rusqlite::{Connection, OpenFlags, Row};
 use std::fs;
 use std::path::Path;
+use tempfile::TempDir;
+
+const DATABASE: &str = "cortex.db";
 
 /// Everything the checks look at.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +81,7 @@ pub(crate) enum MessageState {
 
 /// Opens the database in a home, lets SQLite recover its log, and reads everything.
 pub(crate) fn read(home: &Path) -> Result<Rows> {
-    let path = home.join("cortex.db");
+    let path = home.join(DATABASE);
     let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)
         .with_context(|| format!("cannot open {}", path.display()))?;
     let damage = damage(&connection)?;
@@ -96,14 +99,44 @@ pub(crate) fn read(home: &Path) -> Result<Rows> {
 
 /// As `read`, on a copy: the files stay as the crash left them.
 pub(crate) fn read_copy(home: &Path) -> Result<Rows> {
+    let copy = copied(home)?;
+    if copy.path().join(DATABASE).exists() { read(copy.path()) } else { Ok(Rows::default()) }
+}
+
+/// The kinds of the steps that are on record for an event, read from a copy.
+pub(crate) fn steps_of(home: &Path, external_id: &str) -> Result<Vec<String>> {
+    let copy = copied(home)?;
+    let connection = Connection::open(copy.path().join(DATABASE))?;
+    let mut statement = connection.prepare(
+        "SELECT kind FROM turn_steps JOIN inbox_messages ON seq = event_seq
+         WHERE external_message_id = ?1 ORDER BY number",
+    )?;
+    let kinds = statement.query_map([external_id], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(kinds)
+}
+
+/// The database files of a stopped server, to be put back later.
+pub(crate) fn copied(home: &Path) -> Result<TempDir> {
     let copy = tempfile::tempdir()?;
-    for name in ["cortex.db", "cortex.db-wal", "cortex.db-journal"] {
+    for name in [DATABASE, "cortex.db-wal", "cortex.db-journal"] {
         let from = home.join(name);
         if from.exists() {
             fs::copy(&from, copy.path().join(name)).with_context(|| format!("cannot copy {name}"))?;
         }
     }
-    if copy.path().join("cortex.db").exists() { read(copy.path()) } else { Ok(Rows::default()) }
+    Ok(copy)
+}
+
+/// Puts the files back as they were, as a disk would that forgot everything since.
+pub(crate) fn put_back(copy: &TempDir, home: &Path) -> Result<()> {
+    for name in [DATABASE, "cortex.db-wal", "cortex.db-shm", "cortex.db-journal"] {
+        fs::remove_file(home.join(name)).unwrap_or_default();
+        let from = copy.path().join(name);
+        if from.exists() {
+            fs::copy(&from, home.join(name)).with_context(|| format!("cannot put back {name}"))?;
+        }
+    }
+    Ok(())
 }
 
 const EVENTS: &str = "SELECT seq, id, source, external_message_id, topic_key, text, status, claimed_at, updated_at, \

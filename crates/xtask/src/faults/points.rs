@@ -1,12 +1,8 @@
 //! L3: fault points. The process ends at each named point between two durable steps; then nothing may be half done.
 
 use super::checker::{Stage, check};
-use super::client::Client;
-use super::expected::{refused_text, text_with_tools};
-use super::history::{Known, SentEvent, Settled, Shown};
-use super::http::Http;
 use super::report::Findings;
-use super::server::{Home, Server};
+use super::server::Home;
 use super::{Extent, Programs, database};
 use anyhow::{Context, Result, ensure};
 use scan::fault_points;
@@ -14,18 +10,20 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use work::{SCHEDULED, Work};
 
 mod scan;
+mod work;
 
 const SIGABRT: i32 = 6;
+/// The shortest time between two looks at the schedules.
+const TICK: &str = "CORTEX_SCHEDULER_TICK_SECONDS";
 /// Runs beside each other; they mostly wait.
 const RUNNERS: usize = 4;
 /// Which hit of a point ends the process; the first must be reached, later ones find other states where they are.
 const HITS_FULL: &[u32] = &[1, 2, 3, 7];
 const HITS_SHORT: &[u32] = &[1];
-/// How long the workload may take to come to a point.
-const POINT_PATIENCE: Duration = Duration::from_secs(12);
 /// A lease of ten seconds may have to run out.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(40);
 
@@ -102,7 +100,7 @@ fn attempt_all<'a>(program: &Path, attempts: Vec<Attempt<'a>>) -> Result<Vec<(At
 /// Lets a server end at the point, looks at what it left, and lets the next one finish the work.
 fn crash_at(program: &Path, attempt: &Attempt<'_>) -> Result<Outcome> {
     let fault = format!("{}:{}", attempt.point, attempt.hit);
-    let mut home = Home::new(program, 1)?.with("CORTEX_FAULT", &fault);
+    let mut home = Home::new(program, 1)?.with(TICK, "1").with("CORTEX_FAULT", &fault);
     let mut work = Work::new();
     let ended = match home.start()? {
         Ok(mut server) => {
@@ -117,14 +115,19 @@ fn crash_at(program: &Path, attempt: &Attempt<'_>) -> Result<Outcome> {
     }
     let mut broken =
         complaints("after the crash", &work, &database::read_copy(&home.path())?, Stage::Crashed);
-    home.variables.clear();
+    home.variables.retain(|(name, _)| name == TICK);
     let server = home.started()?;
     work.finish(&server)?;
     let stopped = server.terminate(DRAIN_PATIENCE)?;
     if stopped.and_then(|stopped| stopped.code()) != Some(0) {
         broken.push(format!("the healed server did not stop well: {stopped:?}"));
     }
-    broken.extend(complaints("at the end", &work, &database::read(&home.path())?, Stage::Drained));
+    let rows = database::read(&home.path())?;
+    broken.extend(complaints("at the end", &work, &rows, Stage::Drained));
+    let fires = rows.events.iter().filter(|event| event.text == SCHEDULED).count();
+    if fires != 1 {
+        broken.push(format!("at the end: the schedule fired {fires} times"));
+    }
     Ok(Outcome::Reached(broken))
 }
 
@@ -135,113 +138,6 @@ fn is_abort(ended: ExitStatus) -> bool {
 fn complaints(when: &str, work: &Work, rows: &database::Rows, stage: Stage) -> Vec<String> {
     let found = check(&work.client.history, rows, stage);
     found.into_iter().map(|violation| format!("{when}: {violation:?}")).collect()
-}
-
-/// A connector that walks past every point: events of every kind, duplicates, polls, acks and, at the end, a nack.
-struct Work {
-    client: Client,
-    events: Vec<SentEvent>,
-    /// Acks and nacks whose outcome is unknown.
-    open: Vec<(Shown, Verdict)>,
-}
-
-#[derive(Clone, Copy)]
-enum Verdict {
-    Ack,
-    Nack,
-}
-
-impl Work {
-    fn new() -> Self {
-        let event = |name: &str, topic: &str, text: String| SentEvent {
-            source: "gamma".to_owned(),
-            external_id: name.to_owned(),
-            topic: topic.to_owned(),
-            text,
-        };
-        let plain = |name: &str, topic| event(name, topic, format!("say {name}"));
-        let events = vec![
-            plain("one", "a"),
-            event("two", "b", text_with_tools("two")),
-            event("three", "c", refused_text("three")),
-            plain("four", "a"),
-            event("five", "b", text_with_tools("five")),
-            event("six", "a", text_with_tools("six")),
-            plain("seven", "b"),
-            plain("eight", "d"),
-        ];
-        Self { client: Client::new("gamma", true, Instant::now()), events, open: Vec::new() }
-    }
-
-    /// Works until the server is gone or everything was done without reaching the point.
-    fn until_it_ends(&mut self, server: &mut Server) -> Result<()> {
-        let started = Instant::now();
-        let port = server.port;
-        for event in self.events.clone() {
-            if self.client.ingest(port, &event) == Known::Unknown {
-                return gone(server);
-            }
-        }
-        let (mut delivered, wanted) = (0, self.events.len());
-        while delivered < wanted && started.elapsed() < POINT_PATIENCE {
-            let Known::Answered(messages) = self.client.poll(port, 2) else { return gone(server) };
-            for message in messages {
-                // The last one fails, so that only a run that came so far waits for its retry.
-                delivered += 1;
-                let verdict = if delivered == wanted { Verdict::Nack } else { Verdict::Ack };
-                if !self.settle(port, message, verdict) {
-                    return gone(server);
-                }
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
-    }
-
-    /// `false` when the outcome is unknown.
-    fn settle(&mut self, port: u16, message: Shown, verdict: Verdict) -> bool {
-        let known = match verdict {
-            Verdict::Ack => self.client.ack(port, &message),
-            Verdict::Nack => self.client.nack(port, &message),
-        };
-        let is_known = matches!(known, Known::Answered(Settled::Done | Settled::Conflict));
-        if !is_known {
-            self.open.push((message, verdict));
-        }
-        is_known
-    }
-
-    /// Sends everything again, settles what was unknown, and delivers the rest.
-    fn finish(&mut self, server: &Server) -> Result<()> {
-        let port = server.port;
-        for event in self.events.clone() {
-            let known = self.client.ingest(port, &event);
-            ensure!(known != Known::Unknown, "the healed server broke a connection");
-        }
-        for (message, verdict) in std::mem::take(&mut self.open) {
-            ensure!(self.settle(port, message, verdict), "the healed server does not settle");
-        }
-        let (started, mut http) = (Instant::now(), Http::default());
-        while !server.is_drained(&mut http) {
-            ensure!(started.elapsed() < DRAIN_PATIENCE, "the healed server did not drain");
-            if let Known::Answered(messages) = self.client.poll(port, 20) {
-                for message in messages {
-                    self.settle(port, message, Verdict::Ack);
-                }
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-}
-
-/// A broken connection means that the process is going; its exit follows.
-fn gone(server: &mut Server) -> Result<()> {
-    let started = Instant::now();
-    while !server.has_ended()? && started.elapsed() < Duration::from_secs(5) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -129,6 +129,25 @@ impl InboxModel {
         self.look_again(&topic);
     }
 
+    /// D9: the event waits for a person, its topic is free, and the attempt is given back.
+    pub(super) fn wait(&mut self, index: usize, new_steps: u32) {
+        let event = &mut self.events[index];
+        (event.status, event.attempts) = (InboxStatus::Waiting, event.attempts.saturating_sub(1));
+        event.steps += new_steps;
+        let topic = event.topic();
+        self.look_again(&topic);
+    }
+
+    /// The last question of the event is answered.
+    pub(super) fn wake(&mut self, index: usize) {
+        let event = &mut self.events[index];
+        if event.status == InboxStatus::Waiting {
+            (event.status, event.due_at) = (InboxStatus::Pending, Millis(0));
+            let topic = event.topic();
+            self.look_again(&topic);
+        }
+    }
+
     /// D7: eligible at once; a restart counts as an attempt only without a new step, and fails an event only at the
     /// last allowed one.
     pub(super) fn recover(&mut self, restarts_max: u32, outbox: &mut OutboxModel, now: Millis) -> Recovered {

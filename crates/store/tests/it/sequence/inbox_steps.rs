@@ -2,7 +2,7 @@
 
 use super::inbox_model::ModelEnd;
 use super::operation::{Accept, Answer, Claim, InboxOperation};
-use super::world::{Answering, Checked, Models, World, same, told};
+use super::world::{Checked, Models, Seeded, World, same, told};
 use cortex_store::{FinishedTurn, RetryRefused, StoreError, TurnEnd};
 use cortex_testkit::{new_event, new_reply, sent_again};
 use cortex_types::{AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, Step, StepBody};
@@ -46,12 +46,12 @@ impl World {
     async fn accept(&mut self, event: NewEvent) -> Checked {
         let expected = self.models.inbox.accept(&event);
         self.promises.accepted(&event.id);
-        match self.answering {
-            Answering::BeforeCommit => {
+        match self.seeded {
+            Seeded::AckBeforeCommit => {
                 self.unwritten = Some(event);
                 Ok(())
             }
-            Answering::AfterCommit => {
+            Seeded::Nothing | Seeded::DecisionForgotten | Seeded::SlotForgotten => {
                 same("accept", &self.store.inbox().accept(event, self.now).await.map_err(told)?, &expected)
             }
         }
@@ -224,12 +224,12 @@ impl World {
         event.checked_rem(self.models.inbox.events.len())
     }
 
-    fn running(&self, event: usize) -> Option<usize> {
+    pub(super) fn running(&self, event: usize) -> Option<usize> {
         let running = self.models.inbox.in_state(InboxStatus::Processing);
         event.checked_rem(running.len()).map(|place| running[place])
     }
 
-    fn row_of(&self, index: usize) -> Checked<Event> {
+    pub(super) fn row_of(&self, index: usize) -> Checked<Event> {
         let id = &self.models.inbox.events[index].new.id;
         let row = self.seen.iter().find(|row| row.id == *id).cloned();
         row.ok_or_else(|| format!("I1: {id} was never seen"))

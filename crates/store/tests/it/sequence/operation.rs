@@ -9,6 +9,8 @@ use std::ops::Range;
 pub(super) enum Operation {
     Inbox(InboxOperation),
     Outbox(OutboxOperation),
+    Approval(ApprovalOperation),
+    Schedule(ScheduleOperation),
     AdvanceClock {
         by_ms: i64,
     },
@@ -66,9 +68,86 @@ pub(super) enum OutboxOperation {
     Discard { message: usize },
 }
 
+#[derive(Debug, Clone)]
+pub(super) enum ApprovalOperation {
+    Suspend(Suspend),
+    Resolve(Resolve),
+    /// The sweeper comes by.
+    Expire,
+    Grant {
+        question: usize,
+        seconds: u64,
+    },
+    Revoke {
+        grant: usize,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum ScheduleOperation {
+    Add {
+        topic: usize,
+    },
+    Decide(Decide),
+    /// The slots of the last decision once more.
+    DecideLate {
+        job: usize,
+    },
+    Pause {
+        job: usize,
+    },
+    Resume {
+        job: usize,
+    },
+    Delete {
+        job: usize,
+    },
+}
+
+/// A running turn asks and waits.
+#[derive(Debug, Clone)]
+pub(super) struct Suspend {
+    pub(super) event: usize,
+    pub(super) questions: u32,
+    pub(super) open_ms: i64,
+}
+
+/// Answers to one question, at once; the second says the opposite of the first.
+#[derive(Debug, Clone)]
+pub(super) struct Resolve {
+    pub(super) question: usize,
+    pub(super) approves: bool,
+    pub(super) by: By,
+    pub(super) by_token: bool,
+    pub(super) times: usize,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum By {
+    Owner,
+    Asked,
+    Approver,
+    OtherUser,
+    OtherTopic,
+}
+
+/// Ticks that find the next slots of a job.
+#[derive(Debug, Clone)]
+pub(super) struct Decide {
+    pub(super) job: usize,
+    pub(super) slots: u32,
+    pub(super) fires: bool,
+    /// Ticks at once.
+    pub(super) times: usize,
+}
+
 /// What a kill interrupts.
 #[derive(Debug, Clone)]
 pub(super) enum Interrupted {
+    Suspend(Suspend),
+    Resolve(Resolve),
+    Decide(Decide),
     Accept(Accept),
     Claim(Claim),
     Answer(Answer),
@@ -125,14 +204,18 @@ pub(super) struct Sequence {
 struct Mix {
     inbox: u32,
     outbox: u32,
+    approval: u32,
+    schedule: u32,
     kills: u32,
 }
 
 pub(super) fn sequences() -> impl Strategy<Value = Sequence> {
     prop_oneof![
-        2 => sequence(0..1, Mix { inbox: 80, outbox: 8, kills: 1 }),
-        2 => sequence(2..5, Mix { inbox: 10, outbox: 70, kills: 1 }),
-        1 => sequence(0..3, Mix { inbox: 50, outbox: 30, kills: 6 }),
+        2 => sequence(0..1, Mix { inbox: 80, outbox: 8, approval: 0, schedule: 0, kills: 1 }),
+        2 => sequence(2..5, Mix { inbox: 10, outbox: 70, approval: 0, schedule: 0, kills: 1 }),
+        2 => sequence(0..1, Mix { inbox: 50, outbox: 4, approval: 50, schedule: 0, kills: 2 }),
+        1 => sequence(0..1, Mix { inbox: 25, outbox: 0, approval: 6, schedule: 60, kills: 3 }),
+        1 => sequence(0..3, Mix { inbox: 50, outbox: 30, approval: 15, schedule: 10, kills: 6 }),
     ]
 }
 
@@ -146,6 +229,8 @@ fn operation(mix: Mix) -> impl Strategy<Value = Operation> {
     prop_oneof![
         mix.inbox => inbox().prop_map(Operation::Inbox),
         mix.outbox => outbox().prop_map(Operation::Outbox),
+        mix.approval => approval().prop_map(Operation::Approval),
+        mix.schedule => schedule().prop_map(Operation::Schedule),
         5 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
         12 => (-1..2_i64).prop_map(|offset_ms| Operation::AdvanceToNext { offset_ms }),
         mix.kills => Just(Operation::Crash),
@@ -185,8 +270,33 @@ fn outbox() -> impl Strategy<Value = OutboxOperation> {
     ]
 }
 
+fn approval() -> impl Strategy<Value = ApprovalOperation> {
+    let grant = (place(), prop::sample::select(vec![1_u64, 600, 100_000]));
+    prop_oneof![
+        5 => suspend().prop_map(ApprovalOperation::Suspend),
+        8 => resolve().prop_map(ApprovalOperation::Resolve),
+        3 => Just(ApprovalOperation::Expire),
+        1 => grant.prop_map(|(question, seconds)| ApprovalOperation::Grant { question, seconds }),
+        1 => place().prop_map(|grant| ApprovalOperation::Revoke { grant }),
+    ]
+}
+
+fn schedule() -> impl Strategy<Value = ScheduleOperation> {
+    prop_oneof![
+        3 => (0..4_usize).prop_map(|topic| ScheduleOperation::Add { topic }),
+        8 => decide().prop_map(ScheduleOperation::Decide),
+        2 => place().prop_map(|job| ScheduleOperation::DecideLate { job }),
+        1 => place().prop_map(|job| ScheduleOperation::Pause { job }),
+        2 => place().prop_map(|job| ScheduleOperation::Resume { job }),
+        1 => place().prop_map(|job| ScheduleOperation::Delete { job }),
+    ]
+}
+
 fn interrupted() -> impl Strategy<Value = Interrupted> {
     prop_oneof![
+        suspend().prop_map(Interrupted::Suspend),
+        resolve().prop_map(Interrupted::Resolve),
+        decide().prop_map(Interrupted::Decide),
         accept().prop_map(Interrupted::Accept),
         claim().prop_map(Interrupted::Claim),
         answer().prop_map(Interrupted::Answer),
@@ -223,4 +333,27 @@ fn poll() -> impl Strategy<Value = Poll> {
 
 fn lease() -> impl Strategy<Value = Lease> {
     prop::sample::select(vec![Lease::Newest, Lease::Newest, Lease::Newest, Lease::Stale, Lease::Foreign])
+}
+
+fn suspend() -> impl Strategy<Value = Suspend> {
+    let open_ms = prop::sample::select(vec![0_i64, 5_000, 900_000]);
+    (place(), 1..3_u32, open_ms).prop_map(|(event, questions, open_ms)| Suspend { event, questions, open_ms })
+}
+
+fn resolve() -> impl Strategy<Value = Resolve> {
+    let by = vec![By::Owner, By::Asked, By::Asked, By::Approver, By::OtherUser, By::OtherTopic];
+    let times = prop::sample::select(vec![1, 1, 2, 3]);
+    (place(), any::<bool>(), prop::sample::select(by), any::<bool>(), times).prop_map(
+        |(question, approves, by, by_token, times)| Resolve { question, approves, by, by_token, times },
+    )
+}
+
+fn decide() -> impl Strategy<Value = Decide> {
+    let times = prop::sample::select(vec![1, 1, 2]);
+    (place(), 1..4_u32, prop::bool::weighted(0.7), times).prop_map(|(job, slots, fires, times)| Decide {
+        job,
+        slots,
+        fires,
+        times,
+    })
 }

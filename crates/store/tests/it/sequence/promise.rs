@@ -1,6 +1,9 @@
-//! What the store's answers promised, checked on its rows without the models: I1, I2, I3, I8 and I9 of FAULTS.md.
+//! What the store's answers promised, checked on its rows without the models: I1, I2, I3, I6, I8, I9 and I10.
 
-use cortex_types::{Delivery, Event, EventId, InboxStatus, LeaseToken, Millis, OutboxId, TopicRef};
+use cortex_types::{
+    Approval, ApprovalId, ApprovalStatus, Delivery, Event, EventId, InboxStatus, LeaseToken, Millis,
+    OutboxId, SlotRecord, TopicRef,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -8,6 +11,9 @@ pub(super) struct Promises {
     accepted: BTreeSet<EventId>,
     finished: BTreeSet<EventId>,
     leases: BTreeMap<OutboxId, Granted>,
+    decided: BTreeSet<ApprovalId>,
+    /// Slots that have their record, by job.
+    slots: BTreeSet<(i64, Millis)>,
 }
 
 /// The leases of one message.
@@ -26,6 +32,43 @@ impl Promises {
     /// I2: one run to completion.
     pub(super) fn answered(&mut self, id: &EventId) -> Result<(), String> {
         if self.finished.insert(id.clone()) { Ok(()) } else { Err(format!("I2: {id} was answered twice")) }
+    }
+
+    /// I6: one decision a question.
+    pub(super) fn decided(&mut self, id: &ApprovalId) -> Result<(), String> {
+        if self.decided.insert(id.clone()) { Ok(()) } else { Err(format!("I6: {id} was decided twice")) }
+    }
+
+    /// I6: an event waits exactly as long as one of its questions is open.
+    pub(super) fn check_waiting(&self, rows: &[Event], approvals: &[Approval]) -> Result<(), String> {
+        let open: BTreeSet<&EventId> = approvals
+            .iter()
+            .filter(|approval| approval.status == ApprovalStatus::Pending)
+            .map(|approval| &approval.event)
+            .collect();
+        let wrong = rows.iter().find(|row| (row.status == InboxStatus::Waiting) != open.contains(&row.id));
+        match wrong {
+            Some(row) => Err(format!("I6: {} is {} with the wrong questions open", row.id, row.status)),
+            None => Ok(()),
+        }
+    }
+
+    /// I10: one record a slot.
+    pub(super) fn slots_decided(
+        &mut self,
+        job: i64,
+        records: &[SlotRecord],
+        period: i64,
+    ) -> Result<(), String> {
+        for record in records {
+            for number in 0..i64::try_from(record.count).unwrap_or(0) {
+                let slot = Millis(record.from.0 + number * period);
+                if !self.slots.insert((job, slot)) {
+                    return Err(format!("I10: slot {} of job {job} was decided twice", slot.0));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// I3: a claimed event is the first of its topic, and alone; `rows` are as they were before the claim.

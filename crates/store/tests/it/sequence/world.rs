@@ -1,12 +1,14 @@
 //! One store and the models of it, driven together; the first difference ends the sequence.
 
+use super::approval_model::ApprovalModel;
 use super::inbox_model::{InboxModel, restart_notice};
 use super::operation::{Interrupted, Operation, Sequence};
 use super::outbox_model::OutboxModel;
 use super::promise::Promises;
+use super::schedule_model::ScheduleModel;
 use cortex_store::{OutboxMessage, PageRequest, StoreError};
 use cortex_testkit::{TempStore, topic};
-use cortex_types::{Event, InboxStatus, Millis, NewEvent, OutboxStatus, TopicRef};
+use cortex_types::{Approval, Event, InboxStatus, Millis, NewEvent, OutboxStatus, TopicRef};
 use rusqlite::Connection;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -21,12 +23,16 @@ const SEQUENCES_A_STORE: usize = 25;
 /// `Err` names the promise that was broken.
 pub(super) type Checked<T = ()> = Result<T, String>;
 
-/// When the answer to an accepted event is given.
+/// A fault that is planted to be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answering {
-    AfterCommit,
-    /// The seeded fault: the write follows the answer, and a kill in between loses it.
-    BeforeCommit,
+pub(super) enum Seeded {
+    Nothing,
+    /// The write follows the answer, and a kill in between loses it.
+    AckBeforeCommit,
+    /// A question that was answered is open again.
+    DecisionForgotten,
+    /// The records of slots are gone, and so is how far they went.
+    SlotForgotten,
 }
 
 /// What the models say; a kill with an unknown outcome has two of them.
@@ -34,6 +40,8 @@ pub(super) enum Answering {
 pub(super) struct Models {
     pub(super) inbox: InboxModel,
     pub(super) outbox: OutboxModel,
+    pub(super) approvals: ApprovalModel,
+    pub(super) schedules: ScheduleModel,
 }
 
 pub(super) struct World {
@@ -42,7 +50,7 @@ pub(super) struct World {
     pub(super) promises: Promises,
     pub(super) now: Millis,
     pub(super) topics: Vec<TopicRef>,
-    pub(super) answering: Answering,
+    pub(super) seeded: Seeded,
     /// Answered and not yet written; only with the seeded fault.
     pub(super) unwritten: Option<NewEvent>,
     /// The events as the last check saw them, newest first.
@@ -52,14 +60,14 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn create(answering: Answering) -> Self {
+    pub(super) fn create(seeded: Seeded) -> Self {
         Self {
             store: TempStore::create(),
             models: Models::default(),
             promises: Promises::default(),
             now: Millis(1_000_000_000_000),
             topics: Vec::new(),
-            answering,
+            seeded,
             unwritten: None,
             seen: Vec::new(),
             sequences: 0,
@@ -99,12 +107,18 @@ impl World {
                 self.outbox_step(operation).await?;
                 return self.check_outbox().await;
             }
+            Operation::Approval(operation) => {
+                self.approval_step(operation).await?;
+                self.check_grants().await?;
+            }
+            Operation::Schedule(operation) => self.schedule_step(operation).await?,
             Operation::AdvanceClock { by_ms } => {
                 self.now = Millis(self.now.0 + by_ms);
                 return Ok(());
             }
             Operation::AdvanceToNext { offset_ms } => {
                 let moments = self.models.inbox.due_times().chain(self.models.outbox.due_times());
+                let moments = moments.chain(self.models.approvals.open_times());
                 if let Some(next) = moments.filter(|moment| *moment > self.now).min() {
                     self.now = Millis(next.0 + offset_ms);
                 }
@@ -143,11 +157,20 @@ impl World {
             Interrupted::Accept(accept) => self.killed_in_accept(&accept, &mut after).await,
             Interrupted::Claim(claim) => self.killed_in_claim(&claim, &mut after).await,
             Interrupted::Answer(answer) => self.killed_in_answer(&answer, &mut after).await,
+            Interrupted::Suspend(suspend) => self.killed_in_suspend(&suspend, &mut after).await,
+            Interrupted::Resolve(resolve) => self.killed_in_resolve(&resolve, &mut after).await,
+            Interrupted::Decide(decide) => self.killed_in_decide(&decide, &mut after).await,
             Interrupted::Poll(poll) => self.killed_in_poll(&poll, &mut after).await,
         };
         self.store = TempStore::open_in(image).map_err(|error| format!("I14: {error}"))?;
-        let (events, messages) = (self.events().await?, self.messages().await?);
-        let differs = after.inbox.differs_from(&events).or_else(|| after.outbox.differs_from(&messages));
+        let (events, messages, approvals) =
+            (self.events().await?, self.messages().await?, self.approvals().await?);
+        let differs = after
+            .inbox
+            .differs_from(&events)
+            .or_else(|| after.outbox.differs_from(&messages))
+            .or_else(|| after.approvals.differs_from(&approvals))
+            .or(self.schedules_differ(&after).await?);
         if differs.is_none() {
             self.models = after;
         }
@@ -187,6 +210,11 @@ impl World {
         Ok(found.rows.into_iter().filter(|row| self.is_ours(&row.topic)).collect())
     }
 
+    async fn approvals(&self) -> Checked<Vec<Approval>> {
+        let found = self.store.approvals().list(false, u32::MAX).await.map_err(told)?;
+        Ok(found.into_iter().filter(|row| self.is_ours(&row.topic)).collect())
+    }
+
     fn is_ours(&self, topic: &TopicRef) -> bool {
         self.topics.iter().any(|ours| ours.source == topic.source)
     }
@@ -195,7 +223,11 @@ impl World {
     pub(super) async fn check(&mut self) -> Checked {
         self.seen = self.events().await?;
         self.promises.check(&self.seen)?;
-        match self.models.inbox.differs_from(&self.seen) {
+        let approvals = self.approvals().await?;
+        self.promises.check_waiting(&self.seen, &approvals)?;
+        let differs = self.models.inbox.differs_from(&self.seen);
+        let differs = differs.or_else(|| self.models.approvals.differs_from(&approvals));
+        match differs.or(self.schedules_differ(&self.models).await?) {
             Some(difference) => Err(difference),
             None => self.check_outbox().await,
         }
@@ -230,6 +262,7 @@ impl World {
         let rounds = self.models.inbox.events.len() + 4 * self.models.outbox.messages.len() + 8;
         for _ in 0..rounds {
             self.now = Millis(self.now.0 + FOR_EVER);
+            self.expire().await?;
             self.answer_what_is_ready().await?;
             self.deliver_what_is_due().await?;
             self.check().await?;

@@ -190,6 +190,70 @@ fn half_an_ending_is_caught_even_right_after_a_crash() {
     }
 }
 
+/// The first event of the story asks a person before it answers.
+fn asking_story(before_the_answer: &[&str]) -> Story {
+    let mut story = Story::good();
+    let text = crate::faults::expected::asking_text("one");
+    let Operation::Ingest { event, .. } = &mut story.history[0].operation else {
+        panic!("it begins with an event")
+    };
+    event.text.clone_from(&text);
+    let Operation::Poll { known: Known::Answered(shown), .. } = &mut story.history[1].operation else {
+        panic!("it is polled")
+    };
+    shown[0].text = format!("re: {text}");
+    story.rows.turns[0].content.clone_from(&text);
+    story.rows.turns[1].content = format!("re: {text}");
+    story.rows.messages[0].text = format!("re: {text}");
+    (story.rows.events[0].text, story.rows.events[0].steps) = (text, 6);
+    for (place, text) in before_the_answer.iter().enumerate() {
+        let mut message = story.rows.messages[place].clone();
+        (message.id, message.text, message.seq) = (format!("out_before_{place}"), (*text).to_owned(), -1);
+        story.rows.messages.insert(place, message);
+    }
+    story
+}
+
+#[test]
+fn a_question_comes_before_its_answer_once() {
+    const QUESTION: &str = "May I run schedule.create?\n  cron: ...";
+    const APPROVED: &str = "Approved: schedule.create runs now.";
+    const NOTICE: &str = "schedule.create may have run, and I do not know how it ended.";
+    let found =
+        |before: &[&str]| check(&asking_story(before).history, &asking_story(before).rows, Stage::Drained);
+    assert_eq!(found(&[QUESTION, APPROVED]), []);
+    assert_eq!(found(&[QUESTION, APPROVED, NOTICE]), []);
+    for wrong in [
+        &[][..],
+        &[QUESTION],
+        &[APPROVED],
+        &[QUESTION, QUESTION, APPROVED],
+        &[QUESTION, APPROVED, APPROVED],
+        &[QUESTION, APPROVED, "re: asking: one"],
+    ] {
+        let found = found(wrong);
+        assert!(
+            found.iter().any(|found| matches!(found, Violation::Halfway { what: "outbox", .. })),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn an_event_that_waits_has_asked_and_not_answered() {
+    let mut story = asking_story(&["May I run schedule.create?"]);
+    story.rows.events[0].state = EventState::Waiting;
+    story.rows.turns.drain(..2);
+    let found = check(&story.history, &story.rows, Stage::Crashed);
+    assert!(
+        found.iter().any(|found| matches!(found, Violation::Halfway { what: "not ended", .. })),
+        "{found:?}"
+    );
+    story.rows.messages.remove(1);
+    story.history.drain(1..3);
+    assert_eq!(check(&story.history, &story.rows, Stage::Crashed), []);
+}
+
 #[test]
 fn an_event_in_work_is_fine_after_a_crash_and_wrong_at_the_end() {
     let mut story = Story::good();

@@ -1,0 +1,142 @@
+//! What approvals should do, said as simply as possible: questions that are answered once, and grants (D9).
+
+use super::inbox_model::InboxModel;
+use super::outbox_model::OutboxModel;
+use cortex_store::AskedApproval;
+use cortex_types::{Approval, ApprovalId, ApprovalStatus, Decision, GrantId, Millis, NewApproval, NewReply};
+
+#[derive(Clone)]
+pub(super) struct ModelQuestion {
+    pub(super) asked: NewApproval,
+    /// The place of its event.
+    pub(super) event: usize,
+    pub(super) status: ApprovalStatus,
+}
+
+#[derive(Clone)]
+pub(super) struct ModelGrant {
+    pub(super) id: GrantId,
+    binding: [u8; 32],
+    expires_at: Millis,
+    is_revoked: bool,
+}
+
+/// What an answer comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answered {
+    Decided,
+    Already,
+    Expired,
+    NotYours,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct ApprovalModel {
+    /// In order of asking.
+    pub(super) questions: Vec<ModelQuestion>,
+    pub(super) grants: Vec<ModelGrant>,
+}
+
+/// What else an approval touches.
+pub(super) struct Around<'a> {
+    pub(super) inbox: &'a mut InboxModel,
+    pub(super) outbox: &'a mut OutboxModel,
+    pub(super) now: Millis,
+}
+
+impl ApprovalModel {
+    pub(super) fn suspend(&mut self, event: usize, asked: Vec<AskedApproval>, around: Around<'_>) {
+        around.inbox.wait(event, u32::try_from(asked.len()).unwrap());
+        for AskedApproval { approval, prompt } in asked {
+            around.outbox.queue(vec![prompt], around.now);
+            self.questions.push(ModelQuestion { asked: approval, event, status: ApprovalStatus::Pending });
+        }
+    }
+
+    pub(super) fn resolve(
+        &mut self,
+        question: usize,
+        decision: Decision,
+        may_answer: bool,
+        line: NewReply,
+        around: Around<'_>,
+    ) -> Answered {
+        let (status, expires_at) =
+            (self.questions[question].status, self.questions[question].asked.expires_at);
+        if !may_answer {
+            return Answered::NotYours;
+        }
+        let (now, inbox, outbox) = (around.now, around.inbox, around.outbox);
+        let answered = if status != ApprovalStatus::Pending {
+            Answered::Already
+        } else if expires_at <= now {
+            self.close(question, Decision::Expired, inbox);
+            Answered::Expired
+        } else {
+            self.close(question, decision, inbox);
+            Answered::Decided
+        };
+        outbox.queue(vec![line], now);
+        answered
+    }
+
+    /// The questions that nobody answered in time, in the order in which they ended.
+    pub(super) fn expire(&mut self, inbox: &mut InboxModel, now: Millis) -> Vec<usize> {
+        let mut due = self.open_until(now);
+        due.sort_by_key(|question| (self.questions[*question].asked.expires_at, *question));
+        for question in &due {
+            self.close(*question, Decision::Expired, inbox);
+        }
+        due
+    }
+
+    /// The last answer wakes the event, and no other does.
+    fn close(&mut self, question: usize, decision: Decision, inbox: &mut InboxModel) {
+        self.questions[question].status = decision.into();
+        let event = self.questions[question].event;
+        inbox.events[event].steps += 1;
+        let is_open = |question: &ModelQuestion| question.status == ApprovalStatus::Pending;
+        if !self.questions.iter().any(|question| question.event == event && is_open(question)) {
+            inbox.wake(event);
+        }
+    }
+
+    pub(super) fn grant(&mut self, id: GrantId, question: usize, expires_at: Millis) {
+        let binding = self.questions[question].asked.binding;
+        self.grants.push(ModelGrant { id, binding, expires_at, is_revoked: false });
+    }
+
+    /// False when it was revoked before.
+    pub(super) fn revoke(&mut self, grant: usize) -> bool {
+        !std::mem::replace(&mut self.grants[grant].is_revoked, true)
+    }
+
+    pub(super) fn is_granted(&self, question: usize, now: Millis) -> bool {
+        let binding = self.questions[question].asked.binding;
+        self.grants
+            .iter()
+            .any(|grant| grant.binding == binding && !grant.is_revoked && grant.expires_at > now)
+    }
+
+    pub(super) fn open_times(&self) -> impl Iterator<Item = Millis> {
+        let open = self.questions.iter().filter(|question| question.status == ApprovalStatus::Pending);
+        open.map(|question| question.asked.expires_at)
+    }
+
+    fn open_until(&self, now: Millis) -> Vec<usize> {
+        let is_due = |question: &ModelQuestion| {
+            question.status == ApprovalStatus::Pending && question.asked.expires_at <= now
+        };
+        (0..self.questions.len()).filter(|place| is_due(&self.questions[*place])).collect()
+    }
+
+    pub(super) fn differs_from(&self, rows: &[Approval]) -> Option<String> {
+        let state = |id: &ApprovalId| rows.iter().find(|row| row.id == *id).map(|row| row.status);
+        if rows.len() != self.questions.len() {
+            return Some(format!("there are {} questions instead of {}", rows.len(), self.questions.len()));
+        }
+        let unlike =
+            self.questions.iter().find(|question| state(&question.asked.id) != Some(question.status))?;
+        Some(format!("{} is {:?} instead of {}", unlike.asked.id, state(&unlike.asked.id), unlike.status))
+    }
+}

@@ -1,0 +1,120 @@
+//! Tools of MCP servers in the whole loop: listed by the server, called in a turn, gone and back, held back when they change.
+
+use crate::mcp_parts::{everything, faults, has_python, python, settings};
+use crate::turn_parts::{approve, last_reply, offered, say, until_offered};
+use cortex_testkit::{RunningTestServer, ServerSetup, TestModels};
+use cortex_tools::McpServers;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// The offline model calls a tool by its name and says what it answered.
+async fn start(servers: Value) -> RunningTestServer {
+    let servers: McpServers = serde_json::from_value(servers).unwrap();
+    ServerSetup::new(TestModels::Offline)
+        .tools(move |tools| {
+            tools.mcp_servers = servers.clone();
+            tools.mcp = settings();
+        })
+        .start()
+        .await
+}
+
+async fn held_back(server: &RunningTestServer) -> Vec<String> {
+    let tools = server.get("/api/v2/tools").await.json();
+    let lines = tools["heldBack"].as_array().unwrap().iter();
+    lines.map(|line| line.as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn the_tools_of_a_real_server_are_listed_and_called_through_a_turn() {
+    let Some(program) = everything() else { return };
+    let mut server = start(json!({ "everything": { "command": program, "args": ["stdio"] } })).await;
+    until_offered(&server, "everything.echo", true).await;
+    let row = |name: &str, rows: &[Value]| rows.iter().find(|row| row["name"] == name).unwrap().clone();
+    let rows = offered(&server, "everything.").await;
+    let echo = row("everything.echo", &rows);
+    assert_eq!((&echo["origin"], &echo["asksFirst"]), (&json!("mcp everything"), &json!(false)));
+    assert_eq!(row("everything.toggle-simulated-logging", &rows)["asksFirst"], true);
+
+    let read = say(&server, r#"use everything.echo {"message":"hello from a turn"}"#).await;
+    let told = last_reply(&server, &read).await;
+    assert_eq!(told, "everything.echo answered: Echo: hello from a turn");
+    let wrong = say(&server, r#"use everything.get-sum {"a":"x"}"#).await;
+    let told = last_reply(&server, &wrong).await;
+    assert!(told.contains("not run: bad arguments for everything.get-sum"), "{told}");
+
+    let gated = say(&server, "use everything.toggle-simulated-logging {}").await;
+    approve(&server, &gated).await;
+    let told = last_reply(&server, &gated).await;
+    assert!(told.contains("simulated") && told.contains("logging"), "{told}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_killed_real_server_is_started_again_and_a_turn_calls_it_as_before() {
+    if !has_python() {
+        return;
+    }
+    let Some(program) = everything() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let wrapper =
+        "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])";
+    let note = folder.path().join("pid");
+    let mut server =
+        start(json!({ "e": { "command": python(), "args": ["-c", wrapper, note, program, "stdio"] } })).await;
+    until_offered(&server, "e.echo", true).await;
+    let process = std::fs::read_to_string(&note).unwrap();
+    kill_process(Pid::from_raw(process.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    until_offered(&server, "e.echo", false).await;
+    until_offered(&server, "e.echo", true).await;
+    assert_ne!(std::fs::read_to_string(&note).unwrap(), process, "it is another process");
+    let event = say(&server, r#"use e.echo {"message":"back"}"#).await;
+    let told = last_reply(&server, &event).await;
+    assert!(told.contains("Echo: back"), "{told}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_describes_itself_anew_is_held_back_until_it_is_trusted() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (servers, calls) = faults("initialize", folder.path());
+    let mut server = ServerSetup::new(TestModels::Offline)
+        .tools(move |tools| {
+            tools.mcp_servers = servers.clone();
+            tools.mcp = settings();
+        })
+        .start()
+        .await;
+    until_offered(&server, "faults.whoami", true).await;
+    assert_eq!(held_back(&server).await, [""; 0]);
+    let event = say(&server, "use faults.reword {}").await;
+    last_reply(&server, &event).await;
+    until_offered(&server, "faults.whoami", false).await;
+    let line =
+        "mcp faults: faults.whoami changed since it was trusted; `cortex skill trust faults` offers it again";
+    assert_eq!(held_back(&server).await, [line]);
+    let unknown = server.post("/api/v2/tools/nobody/trust", &json!({})).await;
+    assert_eq!(unknown.seen(), (404, json!({ "error": "not_found" })));
+
+    // The model is not offered it.
+    let event = say(&server, "use faults.whoami {}").await;
+    last_reply(&server, &event).await;
+    assert_eq!(std::fs::read_to_string(&calls).unwrap(), "reword\n", "it was not called");
+    let trusted = server.post("/api/v2/tools/faults/trust", &json!({})).await;
+    assert_eq!((trusted.status, trusted.text().as_str()), (204, ""));
+    assert_eq!(offered(&server, "faults.whoami").await.len(), 1, "it is offered at once");
+    assert_eq!(held_back(&server).await, [""; 0]);
+    let event = say(&server, "use faults.whoami {}").await;
+    let told = last_reply(&server, &event).await;
+    assert!(told.contains("\"env\""), "{told}");
+
+    // The server starts with its first words again: they are what changed now.
+    server.restart().await;
+    until_offered(&server, "faults.reword", true).await;
+    assert_eq!(offered(&server, "faults.whoami").await, [Value::Null; 0]);
+    assert_eq!(held_back(&server).await, [line]);
+    server.stop().await;
+}
