@@ -12,7 +12,7 @@ mod turn;
 pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
 pub use context::{Floor, HistoryLine, Speaker, TurnContext};
 pub use failure::{FailureNotice, notice_text};
-pub use output::{Output, parse_output};
+pub use output::{Output, Targets, parse_output};
 pub use preview::Preview;
 pub use retry::backoff;
 pub use schedule::{

@@ -5,7 +5,7 @@
 
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
-use crate::output::{Output, SILENCE_MARK, parse_output};
+use crate::output::{Output, history_line, parse_output};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::TOOL_CALLS_MAX;
 use cortex_types::{
@@ -297,10 +297,7 @@ impl Turn {
             reply.text.clone()
         };
         let output = parse_output(&said);
-        let content = match &output {
-            Output::Say(text) => text.clone(),
-            Output::Silence => SILENCE_MARK.to_owned(),
-        };
+        let content = history_line(&output);
         Effect::Finish { last_step, output, content }
     }
 

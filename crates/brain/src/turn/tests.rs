@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::context::Floor;
+use crate::output::Targets;
 use cortex_types::{Event, FinishReason, InboxStatus, Millis, Priority, TokenUsage, TopicRef};
 
 const LIMITS: TurnLimits =
@@ -113,7 +114,7 @@ fn a_plain_answer_finishes_with_its_step_in_the_same_effect() {
     let [Effect::Finish { last_step: Some(_), output, content }] = &effects[..] else {
         panic!("{effects:?}")
     };
-    assert_eq!((output, content.as_str()), (&Output::Say("hi".into()), "hi"));
+    assert_eq!((output, content.as_str()), (&Output::Say { text: "hi".into(), to: Targets::current() }, "hi"));
 }
 
 #[test]
