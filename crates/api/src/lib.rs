@@ -1,7 +1,9 @@
 //! The wire shapes of every endpoint, one noun per file, and the typed client.
 
 mod approval;
+mod channel;
 mod client;
+mod context;
 mod error;
 mod health;
 mod inbox;
@@ -10,6 +12,7 @@ mod live;
 mod outbox;
 mod schedule;
 mod schema;
+mod shadow;
 mod status;
 mod time;
 mod tool;
@@ -19,7 +22,9 @@ mod usage;
 pub use approval::{
     ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow,
 };
+pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
+pub use context::{ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use error::{ErrorBody, ErrorCode};
 pub use health::{Health, HealthStatus};
 pub use inbox::{InboxList, InboxQuery, InboxRow};
@@ -30,6 +35,7 @@ pub use outbox::{
     OutboxRow, PollAnswer, PollRequest, PolledMessage,
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
+pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};
 pub use status::{ModelStatus, ServerStatus};
 pub use time::WireTime;
 pub use tool::{ToolList, ToolRow};

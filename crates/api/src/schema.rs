@@ -1,6 +1,8 @@
 //! OpenAPI schemas of the shared enums, which know nothing of OpenAPI themselves.
 
-use cortex_types::{ApprovalStatus, InboxStatus, OutboxStatus, Priority, SlotOutcome};
+use cortex_types::{
+    ApprovalStatus, ChannelLayer, ChannelMode, InboxStatus, OutboxStatus, Priority, SlotOutcome,
+};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
 
@@ -14,6 +16,14 @@ pub(crate) fn outbox_status() -> RefOr<Schema> {
 
 pub(crate) fn approval_status() -> RefOr<Schema> {
     words(ApprovalStatus::ALL.iter().map(|status| status.as_str().to_owned()))
+}
+
+pub(crate) fn channel_mode() -> RefOr<Schema> {
+    words(ChannelMode::ALL.iter().map(|mode| mode.as_str().to_owned()))
+}
+
+pub(crate) fn channel_layer() -> RefOr<Schema> {
+    words(ChannelLayer::ALL.iter().map(|layer| layer.as_str().to_owned()))
 }
 
 pub(crate) fn slot_outcome() -> RefOr<Schema> {

@@ -1,6 +1,7 @@
 //! Decides, never acts: an event goes in, effects come out. No clock, disk, network or async.
 
 mod approval;
+mod compaction;
 mod context;
 mod failure;
 mod output;
@@ -10,7 +11,11 @@ mod schedule;
 mod turn;
 
 pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
-pub use context::{Floor, HistoryLine, Speaker, TurnContext};
+pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
+pub use context::{
+    BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
+    Speaker, TurnContext, count_tokens, last_words, window_of,
+};
 pub use failure::{FailureNotice, notice_text};
 pub use output::{Output, Targets, parse_output};
 pub use preview::Preview;

@@ -322,12 +322,14 @@ impl Turn {
         if let Some(reason) = self.budget_reason() {
             return Effect::Fail { notice: FailureNotice::Budget { reason: reason.clone() }, reason };
         }
-        let mut messages = self.context.messages();
+        let mut messages = self.context.messages().to_vec();
         messages.extend(self.steps.iter().filter_map(message));
         // After the last round the model gets one call without tools, so that it has to say something.
         let may_call = self.rounds() < self.limits.tool_rounds_max;
+        let (system, stable_system_bytes) = self.context.system();
         Effect::CallModel(ChatRequest {
-            system: self.context.system(),
+            system,
+            stable_system_bytes,
             messages,
             tools: if may_call { self.tools.clone() } else { Vec::new() },
             max_output_tokens: None,

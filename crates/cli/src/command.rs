@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
 mod bench;
+mod channel;
 mod chat;
 mod completions;
 mod config;
+mod context;
 mod health;
 mod inbox;
 mod key;
@@ -13,6 +15,7 @@ mod outbox;
 mod restart;
 mod send;
 mod serve;
+mod shadow;
 mod start;
 mod status;
 mod stop;
@@ -38,6 +41,9 @@ pub(crate) enum Command {
     Inbox(inbox::Args),
     Outbox(outbox::Args),
     Trace(trace::Args),
+    Channel(channel::Args),
+    Shadow(shadow::Args),
+    Context(context::Args),
     Usage(usage::Args),
     Config(config::Args),
     Key(key::Args),
@@ -62,6 +68,9 @@ impl Command {
             Self::Inbox(args) => inbox::run(args, context),
             Self::Outbox(args) => outbox::run(args, context),
             Self::Trace(args) => trace::run(args, context),
+            Self::Channel(args) => channel::run(args, context),
+            Self::Shadow(args) => shadow::run(args, context),
+            Self::Context(args) => context::run(args, context),
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),
             Self::Key(args) => key::run(args, context),

@@ -75,7 +75,10 @@ impl<'a> Connector<'a> {
             occurred_at: SystemClock::start().now().to_rfc3339(),
             metadata: None,
         };
-        Ok(self.client.ingest(&event).await?.event_id)
+        self.client.ingest(&event).await?.event_id.ok_or_else(|| Failure::Coded {
+            code: "channel_off",
+            message: format!("the channel {SOURCE} is off; `cortex channel mode {SOURCE} live` opens it"),
+        })
     }
 
     /// Waits for the reply to an event and shows everything that arrives meanwhile.

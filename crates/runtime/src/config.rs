@@ -1,5 +1,6 @@
 //! The settings of the flow.
 
+use cortex_types::ChannelSettings;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,6 +28,12 @@ pub struct RuntimeConfig {
     pub scheduler_tick: Duration,
     /// The zone of jobs that name none; an IANA name.
     pub scheduler_timezone: String,
+    /// What each channel may do, and who is who; can change while the server runs.
+    pub channels: ChannelSettings,
+    /// Whether facts are remembered: then the foreground is kept small and old channels are left out (D17).
+    pub memory_enabled: bool,
+    /// Tokens of a prompt and its answer; `None` goes by the model's name.
+    pub context_tokens: Option<u32>,
     /// Where SOUL.md and its kin are.
     pub workspace: PathBuf,
     /// How long running turns may take to finish once the server stops.
@@ -53,6 +60,9 @@ impl RuntimeConfig {
             undeclared_tools_ask: false,
             scheduler_tick: Duration::from_secs(30),
             scheduler_timezone: "UTC".to_owned(),
+            channels: ChannelSettings::default(),
+            memory_enabled: true,
+            context_tokens: None,
             workspace,
             drain: Duration::from_secs(30),
         }

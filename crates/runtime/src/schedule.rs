@@ -1,7 +1,7 @@
 //! The owner's desk for schedules: the same operations as `schedule.*`, without a model.
 
 use crate::runtime::Parts;
-use crate::scheduler::{event_of, plan};
+use crate::scheduler::{event_of, is_off, plan};
 use crate::tool::schedule::ScheduleTools;
 use cortex_brain::{DueRun, next_fires, slot_event_id};
 use cortex_store::{JobChange, ScheduledJob, StoreError};
@@ -69,6 +69,9 @@ impl ScheduleDesk {
     pub async fn run_now(&self, id: i64) -> Result<AcceptedEvent, ScheduleError> {
         let job = self.find(id).await?;
         let now = self.0.clock.now();
+        if is_off(&self.0, &job) {
+            return Ok(AcceptedEvent::ChannelOff);
+        }
         let run =
             DueRun { slot: now, event_id: format!("{}:now", slot_event_id(&id.to_string(), now)), missed: 0 };
         let accepted = self.0.store.inbox().accept(event_of(&job, &run, now), now).await?;

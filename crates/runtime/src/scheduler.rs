@@ -4,7 +4,7 @@ use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{Cron, DueRun, JobView, Overlap, Schedule, decide_slots, next_fires};
 use cortex_store::{ScheduledJob, StoreError, Timing};
-use cortex_types::{Millis, NewEvent, Priority};
+use cortex_types::{ChannelMode, Millis, NewEvent, Priority, SlotOutcome, SlotRecord};
 use jiff::tz::TimeZone;
 use metrics::counter;
 use serde::Serialize;
@@ -60,16 +60,33 @@ async fn decide(
         decided_until: job.decided_until,
     };
     let tick = decide_slots(&view, now);
-    let event = tick.run.as_ref().map(|run| event_of(job, run, now));
+    let is_off = is_off(parts, job);
+    let event = tick.run.as_ref().filter(|_| !is_off).map(|run| event_of(job, run, now));
     let fired = event.is_some();
+    let records = tick.records.into_iter().map(|record| if is_off { skipped(record) } else { record });
     let next = next_fires(schedule, zone, tick.decided_until.max(now), 1).first().copied();
-    let decided = parts.store.schedules().decide(job.id, tick.records, event, next, now).await?;
+    let decided = parts.store.schedules().decide(job.id, records.collect(), event, next, now).await?;
     if decided && fired {
         counter!("cortex_schedule_fires_total").increment(1);
         parts.arrived.notify_one();
     }
     Ok(())
 }
+
+/// Whether events of this job would come over a channel that is off: then there are none (D18).
+pub(crate) fn is_off(parts: &Parts, job: &ScheduledJob) -> bool {
+    parts.channels.borrow().mode_of_event(CRON, &job.target.source) == ChannelMode::Off
+}
+
+fn skipped(record: SlotRecord) -> SlotRecord {
+    match record.outcome {
+        SlotOutcome::Fired | SlotOutcome::CaughtUp => SlotRecord { outcome: SlotOutcome::Skipped, ..record },
+        SlotOutcome::Skipped | SlotOutcome::Missed => record,
+    }
+}
+
+/// The channel of events that schedules make.
+const CRON: &str = "cron";
 
 /// What the event of a due run says of itself.
 #[derive(Serialize)]
@@ -88,7 +105,7 @@ pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEven
         count => format!("\n({count} earlier runs were missed while the server was down.)"),
     };
     let metadata =
-        DueMetadata { channel: "cron", job_id: job.id, slot: run.slot.to_rfc3339(), missed: run.missed };
+        DueMetadata { channel: CRON, job_id: job.id, slot: run.slot.to_rfc3339(), missed: run.missed };
     NewEvent {
         id: mint::event_id(now),
         source: job.target.source.clone(),
@@ -100,6 +117,7 @@ pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEven
         occurred_at: run.slot,
         metadata_json: serde_json::to_string(&metadata).ok(),
         priority: Priority::Normal,
+        channel: Some(CRON.to_owned()),
     }
 }
 

@@ -10,6 +10,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 mod approval;
+mod channel;
+mod context;
 mod event;
 mod health;
 mod inbox;
@@ -70,6 +72,11 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(approval::grant))
         .routes(routes!(approval::grants))
         .routes(routes!(approval::revoke))
+        .routes(routes!(channel::list))
+        .routes(routes!(channel::reload))
+        .routes(routes!(channel::shadow))
+        .routes(routes!(context::show))
+        .routes(routes!(context::undo))
         .routes(routes!(schedule::list))
         .routes(routes!(schedule::create))
         .routes(routes!(schedule::preview))

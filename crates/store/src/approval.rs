@@ -53,6 +53,15 @@ pub enum Resolved {
     Unknown,
 }
 
+impl Resolved {
+    fn approval(&self) -> Option<&Approval> {
+        match self {
+            Self::Decided(approval) | Self::Already(approval) | Self::Expired(approval) => Some(approval),
+            Self::NotYours | Self::Unknown => None,
+        }
+    }
+}
+
 impl Approvals<'_> {
     /// Suspends a turn: questions, prompts, the event `waiting` and its topic free, in one transaction (D9).
     pub async fn suspend(
@@ -176,7 +185,7 @@ fn suspend(
                 approval.binding,
                 prompt.id.as_str(),
             ])?;
-        outbox::queue(connection, prompt, Some(event.seq), now)?;
+        outbox::queue(connection, prompt, event.seq, now)?;
     }
     // A turn that waits gives its attempt back: waiting is no failure.
     connection
@@ -242,9 +251,7 @@ fn close(
         return Err(StoreError::Fault(format!("{} was resolved twice", approval.id)));
     }
     blank_token(connection, &approval.id)?;
-    let seq: i64 = connection
-        .prepare_cached("SELECT event_seq FROM pending_approvals WHERE id = ?1")?
-        .query_row([approval.id.as_str()], |row| row.get(0))?;
+    let seq = event_of(connection, &approval.id)?;
     let body = StepBody::ApprovalDecided {
         call_id: approval.call_id.clone(),
         approval: approval.id.clone(),
@@ -295,10 +302,15 @@ fn tell(
     line: &dyn Fn(&Resolved) -> Option<NewReply>,
     now: Millis,
 ) -> Result<(), StoreError> {
-    match line(resolved) {
-        Some(reply) => outbox::queue(connection, &reply, None, now),
-        None => Ok(()),
-    }
+    let (Some(reply), Some(approval)) = (line(resolved), resolved.approval()) else { return Ok(()) };
+    outbox::queue_aside(connection, &reply, event_of(connection, &approval.id)?, now)?;
+    Ok(())
+}
+
+fn event_of(connection: &Connection, id: &ApprovalId) -> Result<i64, StoreError> {
+    Ok(connection
+        .prepare_cached("SELECT event_seq FROM pending_approvals WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))?)
 }
 
 fn due(connection: &Connection, now: Millis) -> Result<Vec<Approval>, StoreError> {

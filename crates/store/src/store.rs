@@ -1,6 +1,7 @@
 //! The handle every other crate holds: one writer, a few readers, one door per noun.
 
 use crate::approval::Approvals;
+use crate::channel::Channels;
 use crate::health::{HealthFlag, StoreHealth};
 use crate::inbox::Inbox;
 use crate::key::Keys;
@@ -8,6 +9,7 @@ use crate::open::{self, OpenError, StoreConfig};
 use crate::outbox::Outbox;
 use crate::reader::Readers;
 use crate::schedule::Schedules;
+use crate::summary::Summaries;
 use crate::tool_pin::ToolPins;
 use crate::turn::Turns;
 use crate::writer::Writer;
@@ -75,6 +77,14 @@ impl Store {
 
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules(self)
+    }
+
+    pub fn channels(&self) -> Channels<'_> {
+        Channels(self)
+    }
+
+    pub fn summaries(&self) -> Summaries<'_> {
+        Summaries(self)
     }
 
     pub fn tool_pins(&self) -> ToolPins<'_> {

@@ -189,6 +189,7 @@ impl Aged {
             occurred_at: now,
             metadata_json: None,
             priority: Priority::Normal,
+            channel: None,
         }
     }
 

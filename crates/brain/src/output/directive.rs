@@ -200,13 +200,20 @@ mod tests {
         let mut stripper = Stripper::default();
         stripper.push(text);
         let (found, targets) = stripper.finish();
-        assert_eq!((found.as_str(), targets.channels), (said, channels.iter().map(|&c| c.to_owned()).collect()));
+        assert_eq!(
+            (found.as_str(), targets.channels),
+            (said, channels.iter().map(|&c| c.to_owned()).collect())
+        );
     }
 
     #[test]
     fn nothing_inside_a_code_fence_is_a_directive() {
         check("```\n[[send_to:x]]\n```\n", "```\n[[send_to:x]]\n```\n", &[]);
-        check("  ~~~~ md\n[[send_to:x]]\n~~~\n~~~~\n[[send_to:y]]z", "  ~~~~ md\n[[send_to:x]]\n~~~\n~~~~\nz", &["y"]);
+        check(
+            "  ~~~~ md\n[[send_to:x]]\n~~~\n~~~~\n[[send_to:y]]z",
+            "  ~~~~ md\n[[send_to:x]]\n~~~\n~~~~\nz",
+            &["y"],
+        );
         check("```\nnever closed [[send_to:x]]", "```\nnever closed [[send_to:x]]", &[]);
         check("    ```\n[[send_to:x]]a", "    ```\na", &["x"]);
     }
@@ -218,7 +225,14 @@ mod tests {
 
     #[test]
     fn what_is_not_quite_a_directive_stays() {
-        for text in ["[[send_to:]]", "[[send_to:a b]]", "[[send_to:ä]]", "[[Send_to:a]]", "[send_to:a]", "[[send_to:a]"] {
+        for text in [
+            "[[send_to:]]",
+            "[[send_to:a b]]",
+            "[[send_to:ä]]",
+            "[[Send_to:a]]",
+            "[send_to:a]",
+            "[[send_to:a]",
+        ] {
             check(text, text, &[]);
         }
         check("[[[send_to:a]]]", "[]", &["a"]);

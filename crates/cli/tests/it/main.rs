@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod channel;
 mod config_errors;
 mod config_listing;
 mod config_precedence;

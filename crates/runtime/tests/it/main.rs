@@ -5,6 +5,8 @@
 mod answer;
 mod backlog;
 mod budget;
+mod channel;
+mod compaction;
 mod crash;
 mod far_side;
 mod order;

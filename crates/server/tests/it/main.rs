@@ -5,6 +5,7 @@
 mod ack;
 mod auth;
 mod bad_input;
+mod channel;
 mod doors;
 mod health;
 mod inbox;

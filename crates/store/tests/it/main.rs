@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod channel;
 mod claim;
 mod damage;
 mod full_disk;
@@ -14,4 +15,5 @@ mod populated;
 mod recovery;
 mod sequence;
 mod skill_db;
+mod summary;
 mod turn;
