@@ -91,7 +91,7 @@ impl Channels<'_> {
     }
 }
 
-/// Why nothing may leave for `target` on behalf of this event; `None` when it may (invariant 7).
+/// Why nothing may leave for `target` on behalf of this event; `None` when it may (invariant 6).
 pub(crate) fn refusal(
     connection: &Connection,
     event_seq: i64,
