@@ -1,9 +1,10 @@
 //! The typed client: one method per endpoint, one error enum that a caller can branch on.
 
 use crate::{
-    AckAnswer, AckRequest, ErrorBody, ErrorCode, EventTrace, Health, InboxList, InboxQuery, InboxRow,
-    IngestAnswer, IngestRequest, LiveEvent, NackAnswer, NackRequest, OutboxList, OutboxQuery, OutboxRow,
-    PollAnswer, PollRequest, ServerStatus, UsageQuery, UsageReport,
+    AckAnswer, AckRequest, ChannelList, ContextQuery, ContextShown, ContextUndone, ErrorBody, ErrorCode,
+    EventTrace, Health, InboxList, InboxQuery, InboxRow, IngestAnswer, IngestRequest, LiveEvent, NackAnswer,
+    NackRequest, OutboxList, OutboxQuery, OutboxRow, PollAnswer, PollRequest, ServerStatus, ShadowQuery,
+    ShadowReport, UsageQuery, UsageReport,
 };
 use cortex_types::{EventId, OutboxId};
 use eventsource_stream::{Event, EventStreamError, Eventsource};
@@ -147,6 +148,27 @@ impl Client {
 
     pub async fn usage(&self, query: &UsageQuery) -> Result<UsageReport, ClientError> {
         self.get("/api/v2/usage", query).await
+    }
+
+    pub async fn channels(&self) -> Result<ChannelList, ClientError> {
+        self.get("/api/v2/channels", &()).await
+    }
+
+    /// Has the server read its channel settings again; the answer is what is in force then.
+    pub async fn reload_channels(&self) -> Result<ChannelList, ClientError> {
+        self.post("/api/v2/channels/reload", &serde_json::json!({})).await
+    }
+
+    pub async fn shadow(&self, query: &ShadowQuery) -> Result<ShadowReport, ClientError> {
+        self.get("/api/v2/shadow", query).await
+    }
+
+    pub async fn context(&self, query: &ContextQuery) -> Result<ContextShown, ClientError> {
+        self.get("/api/v2/context", query).await
+    }
+
+    pub async fn undo_context(&self, query: &ContextQuery) -> Result<ContextUndone, ClientError> {
+        self.post("/api/v2/context/undo", query).await
     }
 
     /// The preview of a running turn; it ends after `done` or when the server goes.

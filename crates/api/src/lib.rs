@@ -1,7 +1,9 @@
 //! The wire shapes of every endpoint, one noun per file, and the typed client.
 
 mod approval;
+mod channel;
 mod client;
+mod context;
 mod engram;
 mod error;
 mod gardener;
@@ -14,6 +16,7 @@ mod op;
 mod outbox;
 mod schedule;
 mod schema;
+mod shadow;
 mod status;
 mod time;
 mod tool;
@@ -23,7 +26,9 @@ mod usage;
 pub use approval::{
     ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow,
 };
+pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
+pub use context::{ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
     EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
@@ -45,6 +50,7 @@ pub use outbox::{
     OutboxRow, PollAnswer, PollRequest, PolledMessage,
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
+pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};
 pub use status::{ModelStatus, ServerStatus};
 pub use time::WireTime;
 pub use tool::{ToolList, ToolRow};

@@ -1,8 +1,8 @@
 //! OpenAPI schemas of the shared enums, which know nothing of OpenAPI themselves.
 
 use cortex_types::{
-    ApprovalStatus, FactSourceKind, FactTier, GardenerTask, InboxStatus, OpStatus, OutboxStatus, Priority,
-    SlotOutcome,
+    ApprovalStatus, ChannelLayer, ChannelMode, FactSourceKind, FactTier, GardenerTask, InboxStatus, OpStatus,
+    OutboxStatus, Priority, SlotOutcome,
 };
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -33,6 +33,14 @@ pub(crate) fn op_status() -> RefOr<Schema> {
 
 pub(crate) fn approval_status() -> RefOr<Schema> {
     words(ApprovalStatus::ALL.iter().map(|status| status.as_str().to_owned()))
+}
+
+pub(crate) fn channel_mode() -> RefOr<Schema> {
+    words(ChannelMode::ALL.iter().map(|mode| mode.as_str().to_owned()))
+}
+
+pub(crate) fn channel_layer() -> RefOr<Schema> {
+    words(ChannelLayer::ALL.iter().map(|layer| layer.as_str().to_owned()))
 }
 
 pub(crate) fn slot_outcome() -> RefOr<Schema> {

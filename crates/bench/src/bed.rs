@@ -8,7 +8,9 @@ use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_server::{OwnerKey, RunningServer, ServeConfig};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
+use cortex_types::ChannelSettings;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -57,6 +59,7 @@ impl Bed {
                 extraction_interval: 0,
                 ..RuntimeConfig::for_workspace(folder.join("workspace"))
             },
+            read_channels: Arc::new(|| Ok(ChannelSettings::default())),
             models: ModelsConfig {
                 scripted: script,
                 ..ModelsConfig::offline(http_client(&Timeouts::default())?)

@@ -1,6 +1,7 @@
 //! Decides, never acts: an event goes in, effects come out. No clock, disk, network or async.
 
 mod approval;
+mod compaction;
 mod context;
 mod extract;
 mod failure;
@@ -13,7 +14,11 @@ mod schedule;
 mod turn;
 
 pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
-pub use context::{Floor, HistoryLine, Speaker, TurnContext};
+pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
+pub use context::{
+    BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
+    Speaker, TurnContext, count_tokens, last_words, window_of,
+};
 pub use extract::{
     ExtractedFact, FACTS_MAX, FactCategory, extract_by_rules, extraction_request, harvest_by_rules,
     harvest_request, likeliest_line, read_extraction,
@@ -24,7 +29,7 @@ pub use memory::{
     is_near_duplicate, match_expression, strength,
 };
 pub use op::{ORPHANED, ShownOps, bounded, ending_text, show_ops};
-pub use output::{Output, parse_output};
+pub use output::{Output, Targets, parse_output};
 pub use preview::Preview;
 pub use retry::backoff;
 pub use schedule::{

@@ -9,7 +9,7 @@ use cortex_models::{
     FoundKey, FoundKeys, ModelsConfig, ModelsError, PriceTable, SynapseSetting, Timeouts, http_client,
 };
 use cortex_runtime::{EngramSetting, RuntimeConfig};
-use cortex_server::{OwnerKey, ServeConfig};
+use cortex_server::{OwnerKey, ReadChannels, ServeConfig};
 use cortex_tools::{
     CalendarSource, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
 };
@@ -32,6 +32,7 @@ pub(crate) fn server(
     credentials: &Credentials,
     home: &Home,
     environment: &Environment,
+    read_channels: ReadChannels,
 ) -> Result<ServeConfig, Failure> {
     let ip = host_address(&settings.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let ingest_key = settings.ingest_api_key.as_ref().or(credentials.ingest_api_key());
@@ -51,6 +52,7 @@ pub(crate) fn server(
         allowed_hosts: settings.allowed_hosts.clone(),
         allowed_origins: settings.allowed_origins.clone(),
         runtime: flow(settings, home),
+        read_channels,
         models: models(settings, settings.model.as_ref(), effective, environment)?,
         extraction_models: match &settings.extraction_model {
             Some(model) => Some(models(settings, Some(model), effective, environment)?),
@@ -92,6 +94,9 @@ fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
         gardener_tokens_per_day: limit(settings.gardener_tokens_per_day),
         engram: None,
         embedder: cortex_models::Embedder::built_in(),
+        channels: settings.channel_settings(),
+        memory_enabled: settings.memory_enabled(),
+        context_tokens: (settings.context_tokens > 0).then_some(settings.context_tokens),
         workspace: home.workspace(),
         drain: Duration::from_secs(settings.drain_seconds),
     }

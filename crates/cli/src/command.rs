@@ -2,9 +2,11 @@
 
 mod approval;
 mod bench;
+mod channel;
 mod chat;
 mod completions;
 mod config;
+mod context;
 mod gardener;
 mod health;
 mod inbox;
@@ -18,6 +20,7 @@ mod restart;
 mod schedule;
 mod send;
 mod serve;
+mod shadow;
 mod skill;
 mod skill_host;
 mod start;
@@ -51,6 +54,9 @@ pub(crate) enum Command {
     Schedule(schedule::Args),
     Skill(skill::Args),
     Trace(trace::Args),
+    Channel(channel::Args),
+    Shadow(shadow::Args),
+    Context(context::Args),
     Usage(usage::Args),
     Config(config::Args),
     Key(key::Args),
@@ -83,6 +89,9 @@ impl Command {
             Self::Schedule(args) => schedule::run(args, context),
             Self::Skill(args) => skill::run(args, context),
             Self::Trace(args) => trace::run(args, context),
+            Self::Channel(args) => channel::run(args, context),
+            Self::Shadow(args) => shadow::run(args, context),
+            Self::Context(args) => context::run(args, context),
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),
             Self::Key(args) => key::run(args, context),

@@ -194,7 +194,8 @@ impl Gardener {
 
     /// Every `extractionInterval` messages, beside the six-hourly run; both move one cursor (D22).
     async fn extract_when_enough_was_said(&self) {
-        let enough = self.0.parts.config.extraction_interval;
+        let config = &self.0.parts.config;
+        let enough = if config.memory_enabled { config.extraction_interval } else { 0 };
         let waiting = self.0.parts.store.gardener().waiting(enough).await;
         let Some(place) = self.place(GardenerTask::Extractor) else { return };
         let (true, Ok(_running)) =
@@ -208,6 +209,11 @@ impl Gardener {
     }
 
     async fn perform(&self, task: GardenerTask) -> Result<String, GardenerError> {
+        // Without memory nothing is learned; what was said waits for the day it is switched on.
+        let learns = matches!(task, GardenerTask::Extractor | GardenerTask::Harvester);
+        if learns && !self.0.parts.config.memory_enabled {
+            return Ok("nothing: memory is off".to_owned());
+        }
         match task {
             GardenerTask::Compactor => self.0.compact().await,
             GardenerTask::Extractor => self.0.extract().await,

@@ -1,7 +1,9 @@
 //! Drives the flow of an event: intake, pump, turn, effects, outbox.
 
 mod approval;
+mod channel;
 mod config;
+mod context;
 mod effect;
 mod engram;
 mod floor;
@@ -19,7 +21,9 @@ mod tool;
 mod turn;
 
 pub use approval::ApprovalDesk;
+pub use channel::{ChannelDesk, ChannelRow};
 pub use config::RuntimeConfig;
+pub use context::{Compacted, ContextDesk, ContextError, ShownContext};
 pub use cortex_brain::{access_count, strength};
 pub use engram::{EngramClient, EngramError, EngramHit, EngramMemory, EngramSetting};
 pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, GardenerTaskStatus};

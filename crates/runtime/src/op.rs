@@ -90,6 +90,9 @@ pub(crate) async fn fail_orphans(parts: &Parts) -> Result<usize, StoreError> {
     parts.store.ops().fail_orphans(ORPHANED, now, move |op| event_of(op, now)).await
 }
 
+/// The channel of events that ops make (D18).
+const ROUTER: &str = "router";
+
 /// What the event says of itself.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -101,7 +104,7 @@ struct OpMetadata<'a> {
 
 /// The end as an event of the conversation that asked; its id lets one op have one such event.
 fn event_of(op: &Op, now: Millis) -> NewEvent {
-    let metadata = OpMetadata { channel: "router", op_id: &op.id, status: op.status };
+    let metadata = OpMetadata { channel: ROUTER, op_id: &op.id, status: op.status };
     let external_id = format!("op:{}", op.id);
     NewEvent {
         id: mint::event_id(now),
@@ -114,5 +117,6 @@ fn event_of(op: &Op, now: Millis) -> NewEvent {
         occurred_at: now,
         metadata_json: serde_json::to_string(&metadata).ok(),
         priority: Priority::Normal,
+        channel: Some(ROUTER.to_owned()),
     }
 }

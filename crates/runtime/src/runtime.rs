@@ -1,7 +1,9 @@
 //! The runtime as a whole: what its parts share, and what happens once at the start.
 
 use crate::approval::{self, ApprovalDesk};
+use crate::channel::ChannelDesk;
 use crate::config::RuntimeConfig;
+use crate::context::ContextDesk;
 use crate::effect::check_calls::asks_first;
 use crate::floor::FloorReader;
 use crate::gardener::Gardener;
@@ -14,15 +16,15 @@ use crate::pump::Pump;
 use crate::schedule::ScheduleDesk;
 use crate::scheduler;
 use crate::tool::schedule::ScheduleTools;
-use cortex_brain::{FailureNotice, notice_text};
+use cortex_brain::{FailureNotice, notice_text, window_of};
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_store::{Recovered, Store, StoreError};
 use cortex_tools::{Registry, RegistryBuilder, RegistryError, ToolDefinition, ToolRunner};
-use cortex_types::{Clock, NewReply};
-use std::sync::Arc;
+use cortex_types::{ChannelSettings, Clock, NewReply};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// No lease and no planned retry lies further ahead than this; see `Outbox::clamp_future`.
@@ -37,6 +39,10 @@ pub(crate) struct Parts {
     pub(crate) floor: FloorReader,
     pub(crate) tools: Registry,
     pub(crate) memory: MemoryDesk,
+    /// What each channel may do now.
+    pub(crate) channels: watch::Sender<Arc<ChannelSettings>>,
+    /// Tokens of a prompt and its answer, once the models are known.
+    pub(crate) window: OnceLock<u32>,
     /// Rings when an event may have become claimable.
     pub(crate) arrived: Notify,
     /// Rings when a turn was answered.
@@ -67,27 +73,26 @@ impl Runtime {
         tools: RegistryBuilder,
     ) -> Result<Self, RegistryError> {
         let floor = FloorReader::new(config.workspace.clone());
-        let schedules: Arc<dyn ToolRunner> =
-            Arc::new(ScheduleTools { store: store.clone(), timezone: config.scheduler_timezone.clone() });
+        let channels = watch::Sender::new(Arc::new(config.channels.clone()));
+        let schedules: Arc<dyn ToolRunner> = Arc::new(ScheduleTools {
+            store: store.clone(),
+            timezone: config.scheduler_timezone.clone(),
+            channels: channels.subscribe(),
+        });
         let memory = MemoryDesk::new(store.clone(), config.embedder.clone(), Arc::clone(&clock));
         let tools = tools.add_all(ScheduleTools::definitions(), &schedules)?.build();
-        Ok(Self(Arc::new(Parts {
-            store,
-            bus,
-            clock,
-            config,
-            floor,
-            tools,
-            memory,
-            arrived: Notify::new(),
-            answered: Notify::new(),
-        })))
+        let (window, arrived, answered) = (OnceLock::new(), Notify::new(), Notify::new());
+        let parts =
+            Parts { store, bus, clock, config, floor, tools, memory, channels, window, arrived, answered };
+        Ok(Self(Arc::new(parts)))
     }
 
     /// Puts back what the process before left in flight. Only for the holder of the home's lock, before the pump.
     pub async fn recover(&self) -> Result<BootReport, StoreError> {
         let parts = &self.0;
         let now = parts.clock.now();
+        // Before anything is put into the outbox: what was live yesterday may be in shadow today.
+        self.channels().apply(parts.config.channels.clone()).await?;
         let notice = move |event: &cortex_types::Event| NewReply {
             id: mint::outbox_id(now),
             topic: event.topic.clone(),
@@ -107,6 +112,14 @@ impl Runtime {
 
     pub fn approvals(&self) -> ApprovalDesk {
         ApprovalDesk(Arc::clone(&self.0))
+    }
+
+    pub fn channels(&self) -> ChannelDesk {
+        ChannelDesk(Arc::clone(&self.0))
+    }
+
+    pub fn context(&self) -> ContextDesk {
+        ContextDesk(Arc::clone(&self.0))
     }
 
     pub fn schedules(&self) -> ScheduleDesk {
@@ -153,6 +166,9 @@ impl Runtime {
 
     /// The pump that answers events with these models; run it once.
     pub fn pump(&self, models: Arc<Models>) -> Pump {
+        let windows = models.describe().into_iter().map(|provider| window_of(&provider.model));
+        // A second pump would be for the same models.
+        self.0.window.get_or_init(|| self.0.config.context_tokens.or(windows.min()).unwrap_or_default());
         Pump::new(Arc::clone(&self.0), models)
     }
 }

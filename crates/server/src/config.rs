@@ -6,8 +6,13 @@ use cortex_models::ModelsConfig;
 use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
+use cortex_types::ChannelSettings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where the settings of channels come from.
+pub type ReadChannels = Arc<dyn Fn() -> Result<ChannelSettings, String> + Send + Sync>;
 
 /// Everything `start` needs. Nothing here is read from the environment.
 pub struct ServeConfig {
@@ -23,6 +28,8 @@ pub struct ServeConfig {
     /// Origins besides this server's own that browsers may come from.
     pub allowed_origins: Vec<String>,
     pub runtime: RuntimeConfig,
+    /// Reads the settings of channels again, as they are now; an error says what is wrong with them.
+    pub read_channels: ReadChannels,
     pub models: ModelsConfig,
     /// The models that extract facts, where they are others.
     pub extraction_models: Option<ModelsConfig>,

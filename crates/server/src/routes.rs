@@ -10,6 +10,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 mod approval;
+mod channel;
+mod context;
 mod engram;
 mod event;
 mod gardener;
@@ -104,6 +106,11 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(approval::grant))
         .routes(routes!(approval::grants))
         .routes(routes!(approval::revoke))
+        .routes(routes!(channel::list))
+        .routes(routes!(channel::reload))
+        .routes(routes!(channel::shadow))
+        .routes(routes!(context::show))
+        .routes(routes!(context::undo))
         .routes(routes!(schedule::list))
         .routes(routes!(schedule::create))
         .routes(routes!(schedule::preview))

@@ -1,13 +1,13 @@
 //! Starts and stops the server: lock, store, recovery, socket, models, pump; and the same backwards.
 
 use crate::auth::KeyRing;
-use crate::config::ServeConfig;
+use crate::config::{ReadChannels, ServeConfig};
 use crate::guard::Doors;
 use crate::state::App;
 use crate::{listener, metrics, routes};
 use cortex_bus::Bus;
 use cortex_models::{Models, ModelsConfig, ModelsError};
-use cortex_runtime::{EngramClient, EngramError, EngramSetting, Runtime, RuntimeConfig};
+use cortex_runtime::{ChannelDesk, EngramClient, EngramError, EngramSetting, Runtime, RuntimeConfig};
 use cortex_store::{
     HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreHealth, StoreThread,
 };
@@ -47,6 +47,8 @@ pub enum StartError {
 /// A server at work. Dropping it stops nothing; call `stop`.
 pub struct RunningServer {
     address: SocketAddr,
+    channels: ChannelDesk,
+    read_channels: ReadChannels,
     /// Ends the doors first, so that nothing new comes in while turns finish.
     stop_doors: CancellationToken,
     stop_turns: CancellationToken,
@@ -91,7 +93,9 @@ pub async fn start_with_clock(
     let listener = TcpListener::bind(config.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
+    let read_channels = Arc::clone(&config.read_channels);
     let app = Arc::new(App {
+        read_channels: config.read_channels,
         runtime: runtime.clone(),
         toolbox: Arc::clone(&toolbox),
         intake: runtime.intake(),
@@ -119,6 +123,7 @@ pub async fn start_with_clock(
     drop(app.gardener.set(gardener.clone()));
     let doors = tokio::spawn(listener::serve(listener, router, stop_doors.clone()));
     let turns = tokio::spawn(runtime.pump(models).run(stop_turns.clone()));
+    let channels = runtime.channels();
     let keeper_stop = stop_doors.clone();
     let keeper = tokio::spawn(async move { runtime.keep_time(keeper_stop).await });
     let garden_stop = stop_doors.clone();
@@ -126,6 +131,8 @@ pub async fn start_with_clock(
     let watcher = tokio::spawn(watch_store(store, stop_doors.clone()));
     Ok(RunningServer {
         address,
+        channels,
+        read_channels,
         stop_doors,
         stop_turns,
         doors,
@@ -142,6 +149,12 @@ pub async fn start_with_clock(
 impl RunningServer {
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Reads the settings of channels again and puts them in force; those before stay when that fails.
+    pub async fn reload_channels(&self) -> Result<(), String> {
+        let settings = (self.read_channels)()?;
+        self.channels.apply(settings).await.map(drop).map_err(|error| error.to_string())
     }
 
     /// Stops accepting, lets turns finish or parks them, and closes the store.

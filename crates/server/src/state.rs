@@ -1,6 +1,7 @@
 //! What every handler can reach.
 
 use crate::auth::KeyRing;
+use crate::config::ReadChannels;
 use crate::guard::Doors;
 use cortex_bus::Bus;
 use cortex_models::Models;
@@ -17,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) type AppState = Arc<App>;
 
 pub(crate) struct App {
+    /// Reads the settings of channels again.
+    pub(crate) read_channels: ReadChannels,
     pub(crate) runtime: Runtime,
     pub(crate) toolbox: Arc<Toolbox>,
     pub(crate) intake: Intake,

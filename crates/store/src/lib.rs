@@ -5,6 +5,8 @@
 
 mod approval;
 mod audit;
+mod channel;
+mod checkpoint;
 mod checksum;
 mod error;
 mod fact;
@@ -22,9 +24,12 @@ mod outbox;
 mod reader;
 mod row;
 mod schedule;
+mod session;
+mod shadow;
 mod skill_db;
 mod step;
 mod store;
+mod summary;
 mod tool_pin;
 mod topic;
 mod trace;
@@ -35,6 +40,7 @@ mod writer;
 
 pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
 pub use audit::AuditRow;
+pub use channel::{ChannelLine, ChannelState, Channels};
 pub use error::StoreError;
 pub use fact::{Eviction, FactEdit, FactFilter, FactToKeep, Facts, Keep, KeptAs, KeptFact};
 pub use gardener::{GardenerDiary, GardenerRun, Learned, Unextracted};
@@ -55,9 +61,12 @@ pub use outbox::{
     RequeueOutcome,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
+pub use session::{SessionQuery, SessionView};
+pub use shadow::ShadowedEvent;
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
 pub use store::{Store, StoreThread};
+pub use summary::{NewSummary, Summaries, TurnSummary, Uncovered};
 pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
-pub use turn::{FinishedTurn, HistoryRow, TurnEnd, Turns};
+pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};
 pub use usage::{UsageGroup, UsageSum, UsageTotals};

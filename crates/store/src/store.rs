@@ -1,6 +1,7 @@
 //! The handle every other crate holds: one writer, a few readers, one door per noun.
 
 use crate::approval::Approvals;
+use crate::channel::Channels;
 use crate::fact::Facts;
 use crate::gardener::GardenerDiary;
 use crate::health::{HealthFlag, StoreHealth};
@@ -12,6 +13,7 @@ use crate::open::{self, OpenError, StoreConfig};
 use crate::outbox::Outbox;
 use crate::reader::Readers;
 use crate::schedule::Schedules;
+use crate::summary::Summaries;
 use crate::tool_pin::ToolPins;
 use crate::turn::Turns;
 use crate::writer::Writer;
@@ -95,6 +97,14 @@ impl Store {
 
     pub fn memory_index(&self) -> MemoryIndex<'_> {
         MemoryIndex(self)
+    }
+
+    pub fn channels(&self) -> Channels<'_> {
+        Channels(self)
+    }
+
+    pub fn summaries(&self) -> Summaries<'_> {
+        Summaries(self)
     }
 
     pub fn tool_pins(&self) -> ToolPins<'_> {

@@ -127,6 +127,7 @@ impl TestRuntime {
         match self.runtime.intake().accept(event).await.expect("the store accepts") {
             AcceptedEvent::Queued(id) => id,
             AcceptedEvent::Duplicate { first, .. } => panic!("{first} was here before"),
+            AcceptedEvent::ChannelOff => panic!("the channel is off"),
         }
     }
 

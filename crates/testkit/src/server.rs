@@ -120,6 +120,7 @@ impl ServerSetup {
         (self.flow)(&mut runtime);
         let mut tools = ToolboxConfig::built_in(home.join("data"));
         (self.tools)(&mut tools);
+        let (flow, workspace) = (Arc::clone(&self.flow), runtime.workspace.clone());
         let config = ServeConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             home: home.to_owned(),
@@ -129,6 +130,12 @@ impl ServerSetup {
             allowed_hosts: self.allowed_hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
             runtime,
+            // What a test sets for the flow may change while its server runs.
+            read_channels: Arc::new(move || {
+                let mut read_again = RuntimeConfig::for_workspace(workspace.clone());
+                flow(&mut read_again);
+                Ok(read_again.channels)
+            }),
             models: self.models.config(home),
             extraction_models: None,
             engram: self.engram.clone(),

@@ -119,6 +119,7 @@ pub fn new_event(topic: &TopicRef, text: &str) -> NewEvent {
         occurred_at: Millis(1),
         metadata_json: None,
         priority: Priority::Normal,
+        channel: None,
     }
 }
 

@@ -17,7 +17,7 @@ mod step;
 mod usage;
 
 pub use approval::{Approval, ApprovalStatus, Decision, NewApproval};
-pub use channel::{ChannelLayer, ChannelMode};
+pub use channel::{Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, INTERNAL_CHANNELS};
 pub use chat::{ChatMessage, ChatReply, ChatRequest, FinishReason, ToolCall, ToolSpec};
 pub use clock::{Clock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};

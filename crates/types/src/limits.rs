@@ -20,6 +20,12 @@ pub const TOOL_CALLS_MAX: usize = 32;
 pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most rows one listing answers with.
 pub const LIST_ROWS_MAX: u32 = 500;
+/// Most facts in a prompt.
+pub const KNOWN_FACTS_MAX: usize = 50;
+/// Most channels that a prompt has a line for.
+pub const BACKGROUND_LINES_MAX: usize = 32;
+/// Longest line that other channels see of a conversation.
+pub const BACKGROUND_CHARS_MAX: usize = 200;
 /// Longest stored error text.
 pub const ERROR_CHARS_MAX: usize = 1_000;
 /// Longest result of an op that is kept; more is cut with a mark.

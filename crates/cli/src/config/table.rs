@@ -1,5 +1,6 @@
 //! The table of keys: name, kind, default and help of every server setting. Nothing else knows a key.
 
+use super::channels;
 use super::kind::Kind;
 use serde_json::{Value, json};
 
@@ -148,6 +149,44 @@ pub(crate) const KEYS: &[Key] = &[
         TOKENS_MAX,
         0,
         "Most tokens all events of a day (UTC) may cost; 0 is no limit.",
+    ),
+    key(
+        "enabled",
+        Kind::Flag,
+        Fallback::Flag(true),
+        "Whether events are answered; false lets them queue up. Read again on SIGHUP, as channels and identities are.",
+    ),
+    key(
+        "defaultMode",
+        Kind::Choice(channels::MODES),
+        Fallback::Unset,
+        "The mode of channels that are not listed: off is not tracked, shadow is processed and recorded and nothing leaves, live is everything. Without one it is off when channels is set, else live.",
+    ),
+    key(
+        "channels",
+        Kind::Channels,
+        Fallback::Unset,
+        "The mode of each channel: {\"<channel>\": \"live\"} or {\"<channel>\": {mode, topic}}; topic is where an answer goes that another channel sends there. `cortex channel mode` writes it.",
+    ),
+    key(
+        "identities",
+        Kind::Identities,
+        Fallback::EmptyObject,
+        "Whose accounts belong together: {\"<name>\": [\"<userId>\", …]}. With none, all users are one owner.",
+    ),
+    key(
+        "hippocampus",
+        Kind::Hippocampus,
+        Fallback::Unset,
+        "Memory: {\"enabled\": true}, which is the default. With it the prompt has known facts, at most 20 messages or 4000 tokens of its topic, and no channel that was idle for more than a day.",
+    ),
+    key("hippocampusEnabled", Kind::Flag, Fallback::Unset, "The same as hippocampus.enabled, which wins."),
+    count(
+        "contextTokens",
+        0,
+        10_000_000,
+        0,
+        "Tokens that the model takes, its answer included; 0 goes by the model's name.",
     ),
     count("activeWindowSize", 1, 1_000, 10, "How many exchanges of a topic the model sees."),
     count("extractionInterval", 1, 1_000, 3, "Messages of people between two extractions of facts."),

@@ -1,7 +1,7 @@
 //! The extractor: takes facts from what people said, batch by batch behind one cursor.
 
 use super::keep::LearnedFact;
-use super::{Garden, GardenerError, GardenerMind};
+use super::{Garden, GardenerError};
 use cortex_brain::{ExtractedFact, FACTS_MAX, extract_by_rules, extraction_request, likeliest_line};
 use cortex_store::{Learned, SaidTurn, Unextracted};
 use cortex_types::{FactScope, FactSource, FactSourceKind, ModelCall, TopicRef};
@@ -23,10 +23,7 @@ impl Garden {
             messages += batch.lines.len();
             facts += self.extract_batch(batch).await?;
         }
-        let by = match self.mind() {
-            GardenerMind::Model => "by the model",
-            GardenerMind::Rules => "by rules, because no model is configured",
-        };
+        let by = self.mind_in_words();
         Ok(format!("{facts} facts from {messages} messages, {by}"))
     }
 
@@ -59,7 +56,7 @@ impl Garden {
         LearnedFact {
             fact,
             topic_key: said.map(|line| line.topic.topic_key.clone()).unwrap_or_default(),
-            scope: FactScope::Global,
+            scope: said.map_or(FactScope::Global, |line| self.scope_of(&line.user_id)),
             source: FactSource { kind: FactSourceKind::Turn, reference },
         }
     }

@@ -1,10 +1,10 @@
 //! The harvester: takes facts from results that were read, then puts old ops away.
 
 use super::keep::LearnedFact;
-use super::{Garden, GardenerError, GardenerMind};
+use super::{Garden, GardenerError};
 use cortex_brain::{FACTS_MAX, harvest_by_rules, harvest_request};
 use cortex_store::Learned;
-use cortex_types::{FactScope, FactSource, FactSourceKind, Millis, Op};
+use cortex_types::{FactSource, FactSourceKind, Millis, Op};
 use std::time::Duration;
 
 /// Ops of one run; the rest is for the next.
@@ -25,10 +25,7 @@ impl Garden {
         let age = i64::try_from(ARCHIVED_AFTER.as_millis()).unwrap_or(i64::MAX);
         let before = Millis(self.parts.clock.now().0.saturating_sub(age));
         let archived = self.parts.store.ops().archive(before).await?;
-        let by = match self.mind() {
-            GardenerMind::Model => "by the model",
-            GardenerMind::Rules => "by rules, because no model is configured",
-        };
+        let by = self.mind_in_words();
         Ok(format!("{facts} facts from {harvested} ops, {by}; {archived} put away"))
     }
 
@@ -40,7 +37,7 @@ impl Garden {
         let learned = thought.facts.into_iter().take(FACTS_MAX).map(|fact| LearnedFact {
             fact,
             topic_key: op.topic.topic_key.clone(),
-            scope: FactScope::Global,
+            scope: self.scope_of(&op.user_id),
             source: FactSource { kind: FactSourceKind::Op, reference: op.id.to_string() },
         });
         self.learn(Learned::FromOp(op.id.clone()), learned.collect(), thought.calls).await

@@ -5,7 +5,7 @@ use crate::engram::EngramMemory;
 use crate::memory::NewMemory;
 use cortex_brain::ExtractedFact;
 use cortex_store::{Learned, StoreError};
-use cortex_types::{FactScope, FactSource, ModelCall};
+use cortex_types::{Accounts, FactScope, FactSource, ModelCall};
 use fail::fail_point;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -45,6 +45,14 @@ impl Garden {
         self.parts.store.gardener().journal(from.clone(), json, calls, now).await?;
         fail_point!("gardener.after_journal");
         self.keep(from, facts).await
+    }
+
+    /// Where something of this user holds: everywhere while all users are one owner, else for that person (D17).
+    pub(super) fn scope_of(&self, user_id: &str) -> FactScope {
+        match self.parts.channels.borrow().accounts_of(user_id) {
+            Accounts::Everyone => FactScope::Global,
+            Accounts::Only(_) => FactScope::User(user_id.to_owned()),
+        }
     }
 
     /// Keeps what an earlier run had learned and was stopped over.

@@ -24,6 +24,13 @@ impl Garden {
         }
     }
 
+    pub(super) fn mind_in_words(&self) -> &'static str {
+        match self.mind() {
+            GardenerMind::Model => "by the model",
+            GardenerMind::Rules => "by rules, because no model is configured",
+        }
+    }
+
     /// Asks the model for facts. By rules when there is no model, and when its answer cannot be read.
     pub(super) async fn think(
         &self,
@@ -53,7 +60,7 @@ impl Garden {
     }
 
     /// Both the gardener's own cap and that of the whole day hold.
-    async fn check_cap(&self) -> Result<(), GardenerError> {
+    pub(super) async fn check_cap(&self) -> Result<(), GardenerError> {
         let since = day_start(self.parts.clock.now());
         if let Some(most) = self.parts.config.gardener_tokens_per_day
             && self.parts.store.gardener().tokens_since(since).await? >= most

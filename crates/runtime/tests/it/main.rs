@@ -6,6 +6,8 @@ mod answer;
 mod approval;
 mod backlog;
 mod budget;
+mod channel;
+mod compaction;
 mod crash;
 mod engram;
 mod far_side;

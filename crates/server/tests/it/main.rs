@@ -6,6 +6,7 @@ mod ack;
 mod approval;
 mod auth;
 mod bad_input;
+mod channel;
 mod doors;
 mod engram;
 mod health;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod channel;
 mod claim;
 mod damage;
 mod full_disk;
@@ -15,4 +16,5 @@ mod populated;
 mod recovery;
 mod sequence;
 mod skill_db;
+mod summary;
 mod turn;
