@@ -15,7 +15,7 @@ pub use context::{Floor, HistoryLine, Speaker, TurnContext};
 pub use failure::{FailureNotice, notice_text};
 pub use memory::{
     EVICT_BELOW_HITS, EVICT_UNACCESSED, Int8Vector, Ranking, VectorIndex, access_count, fuse,
-    is_near_duplicate, match_expression, strength,
+    is_near_duplicate, match_expression, rank_turns, strength,
 };
 pub use output::{Output, parse_output};
 pub use preview::Preview;

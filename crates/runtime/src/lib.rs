@@ -19,8 +19,8 @@ pub use approval::ApprovalDesk;
 pub use config::RuntimeConfig;
 pub use intake::{IncomingEvent, Intake};
 pub use memory::{
-    Imported, MemoryDesk, MemoryError, NewMemory, Recall, Recalled, RecalledItem, Reembedding, Remembered,
-    VectorStatus,
+    Imported, MemoryDesk, MemoryError, NewMemory, Recall, RecallBy, Recalled, RecalledItem, Reembedding,
+    Remembered, VectorStatus,
 };
 pub use outbox::OutboxDesk;
 pub use pump::Pump;

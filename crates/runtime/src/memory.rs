@@ -5,7 +5,7 @@ mod recall;
 mod vectors;
 
 pub use exchange::Imported;
-pub use recall::{Recall, Recalled, RecalledItem};
+pub use recall::{Recall, RecallBy, Recalled, RecalledItem};
 pub use vectors::{Reembedding, VectorStatus};
 
 use crate::mint;
