@@ -3,6 +3,7 @@
 mod approval;
 mod context;
 mod failure;
+mod memory;
 mod output;
 mod preview;
 mod retry;
@@ -12,6 +13,10 @@ mod turn;
 pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
 pub use context::{Floor, HistoryLine, Speaker, TurnContext};
 pub use failure::{FailureNotice, notice_text};
+pub use memory::{
+    EVICT_BELOW_HITS, EVICT_UNACCESSED, Int8Vector, Ranking, VectorIndex, access_count, fuse,
+    is_near_duplicate, match_expression, rank_turns, strength,
+};
 pub use output::{Output, parse_output};
 pub use preview::Preview;
 pub use retry::backoff;

@@ -1,5 +1,7 @@
 //! What an answer means: words for the user, or silence.
 
+pub(crate) use cortex_types::SILENCE_MARK;
+
 /// An answer, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
@@ -8,8 +10,6 @@ pub enum Output {
     Silence,
 }
 
-/// What history keeps for an answer that said nothing.
-pub(crate) const SILENCE_MARK: &str = "[silence]";
 const SILENT_WORDS: [&str; 2] = ["NO_REPLY", "HEARTBEAT_OK"];
 
 /// Exactly `NO_REPLY` or `HEARTBEAT_OK` after trimming is silence; everything else is said (D19).

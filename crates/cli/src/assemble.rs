@@ -76,6 +76,7 @@ fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
         undeclared_tools_ask: settings.undeclared_tools == Undeclared::Ask,
         scheduler_tick: Duration::from_secs(u64::from(settings.scheduler_tick_seconds)),
         scheduler_timezone: settings.scheduler_timezone.clone(),
+        embedder: cortex_models::Embedder::built_in(),
         workspace: home.workspace(),
         drain: Duration::from_secs(settings.drain_seconds),
     }

@@ -5,6 +5,7 @@ mod bench;
 mod chat;
 mod completions;
 mod config;
+mod eval;
 mod health;
 mod inbox;
 mod key;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Config(config::Args),
     Key(key::Args),
     Bench(bench::Args),
+    #[command(hide = true)]
+    Eval(eval::Args),
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
@@ -78,6 +81,7 @@ impl Command {
             Self::Config(args) => config::run(args, context),
             Self::Key(args) => key::run(args, context),
             Self::Bench(args) => bench::run(args, context),
+            Self::Eval(args) => eval::run(args, context),
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
             Self::Version(args) => version::run(args, context),

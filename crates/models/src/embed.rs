@@ -1,8 +1,16 @@
 //! Sentence vectors: the table in the binary, which needs no network, or an embedding model of an OpenAI-compatible server.
 
+mod remote;
 mod table;
 mod wordpiece;
 
+pub use remote::EmbeddingSettings;
+
+use crate::ModelsError;
+use cortex_types::Clock;
+use remote::RemoteEmbedder;
+use std::fmt;
+use std::sync::Arc;
 use table::Table;
 use wordpiece::token_ids;
 
@@ -11,6 +19,60 @@ pub const BUILT_IN_EMBEDDER: &str = "cortex-static-1";
 
 /// Dimensions of the built-in table's vectors.
 pub const BUILT_IN_DIMS: usize = table::DIMS;
+
+/// Makes vectors of texts. Clones share it.
+#[derive(Clone, Default)]
+pub struct Embedder(Kind);
+
+#[derive(Clone, Default)]
+enum Kind {
+    #[default]
+    BuiltIn,
+    Remote(Box<RemoteEmbedder>),
+}
+
+/// Why there is no vector now; one line without keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no vector from the embedding model: {0}")]
+pub struct EmbedError(pub(crate) String);
+
+impl Embedder {
+    /// The table in the binary.
+    pub fn built_in() -> Self {
+        Self::default()
+    }
+
+    pub fn remote(
+        settings: EmbeddingSettings,
+        client: reqwest::Client,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ModelsError> {
+        Ok(Self(Kind::Remote(Box::new(RemoteEmbedder::new(settings, client, clock)?))))
+    }
+
+    /// What its vectors are stored under; vectors of two names are never compared.
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            Kind::BuiltIn => BUILT_IN_EMBEDDER,
+            Kind::Remote(remote) => remote.name(),
+        }
+    }
+
+    /// A vector of length 1 for each text, in order.
+    pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        match &self.0 {
+            Kind::BuiltIn => Ok(texts.iter().map(|text| embed_built_in(text)).collect()),
+            Kind::Remote(_) if texts.is_empty() => Ok(Vec::new()),
+            Kind::Remote(remote) => remote.embed(texts).await,
+        }
+    }
+}
+
+impl fmt::Debug for Embedder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Embedder").field(&self.name()).finish()
+    }
+}
 
 /// The vector of a text by the table in the binary: of length 1, or all zero for a text without words.
 pub fn embed_built_in(text: &str) -> Vec<f32> {

@@ -89,6 +89,16 @@ impl Endpoint {
         self.send(self.client.post(url).json(body)).await
     }
 
+    /// Sends `body` and reads the whole answer, bounded.
+    pub(crate) async fn post_json(
+        &self,
+        url: Url,
+        body: &serde_json::Value,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, CallError> {
+        Ok(read_up_to(self.post(url, body).await?, bytes_max).await)
+    }
+
     /// What the provider says in its answer.
     pub(crate) fn pieces(&self, response: Response, decoder: impl Decoder) -> PieceStream {
         let credential = self.credential.clone();

@@ -30,7 +30,9 @@ pub use config::{
     Timeouts, http_client,
 };
 pub use delta::{Delta, DeltaSink};
-pub use embed::{BUILT_IN_DIMS, BUILT_IN_EMBEDDER, embed_built_in, normalised};
+pub use embed::{
+    BUILT_IN_DIMS, BUILT_IN_EMBEDDER, EmbedError, Embedder, EmbeddingSettings, embed_built_in, normalised,
+};
 pub use error::{ModelError, ModelsError};
 pub use failover::{Answered, Models, Origin, ProviderInfo};
 pub use price::{Price, PriceTable};

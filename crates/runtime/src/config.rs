@@ -1,5 +1,6 @@
 //! The settings of the flow.
 
+use cortex_models::Embedder;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct RuntimeConfig {
     pub scheduler_tick: Duration,
     /// The zone of jobs that name none; an IANA name.
     pub scheduler_timezone: String,
+    /// Makes the vectors of facts and of what was said.
+    pub embedder: Embedder,
     /// Where SOUL.md and its kin are.
     pub workspace: PathBuf,
     /// How long running turns may take to finish once the server stops.
@@ -53,6 +56,7 @@ impl RuntimeConfig {
             undeclared_tools_ask: false,
             scheduler_tick: Duration::from_secs(30),
             scheduler_timezone: "UTC".to_owned(),
+            embedder: Embedder::built_in(),
             workspace,
             drain: Duration::from_secs(30),
         }

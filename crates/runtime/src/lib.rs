@@ -5,6 +5,7 @@ mod config;
 mod effect;
 mod floor;
 mod intake;
+mod memory;
 mod mint;
 mod outbox;
 mod pump;
@@ -17,6 +18,10 @@ mod turn;
 pub use approval::ApprovalDesk;
 pub use config::RuntimeConfig;
 pub use intake::{IncomingEvent, Intake};
+pub use memory::{
+    Imported, MemoryDesk, MemoryError, NewMemory, Recall, RecallBy, Recalled, RecalledItem, Reembedding,
+    Remembered, VectorStatus,
+};
 pub use outbox::OutboxDesk;
 pub use pump::Pump;
 pub use runtime::{BootReport, Runtime};

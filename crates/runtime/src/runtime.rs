@@ -5,6 +5,7 @@ use crate::config::RuntimeConfig;
 use crate::effect::check_calls::asks_first;
 use crate::floor::FloorReader;
 use crate::intake::Intake;
+use crate::memory::MemoryDesk;
 use crate::mint;
 use crate::outbox::OutboxDesk;
 use crate::pump::Pump;
@@ -33,6 +34,7 @@ pub(crate) struct Parts {
     pub(crate) config: RuntimeConfig,
     pub(crate) floor: FloorReader,
     pub(crate) tools: Registry,
+    pub(crate) memory: MemoryDesk,
     /// Rings when an event may have become claimable.
     pub(crate) arrived: Notify,
 }
@@ -61,8 +63,9 @@ impl Runtime {
         let floor = FloorReader::new(config.workspace.clone());
         let schedules: Arc<dyn ToolRunner> =
             Arc::new(ScheduleTools { store: store.clone(), timezone: config.scheduler_timezone.clone() });
+        let memory = MemoryDesk::new(store.clone(), config.embedder.clone(), Arc::clone(&clock));
         let tools = tools.add_all(ScheduleTools::definitions(), &schedules)?.build();
-        Ok(Self(Arc::new(Parts { store, bus, clock, config, floor, tools, arrived: Notify::new() })))
+        Ok(Self(Arc::new(Parts { store, bus, clock, config, floor, tools, memory, arrived: Notify::new() })))
     }
 
     /// Puts back what the process before left in flight. Only for the holder of the home's lock, before the pump.
@@ -91,6 +94,10 @@ impl Runtime {
 
     pub fn schedules(&self) -> ScheduleDesk {
         ScheduleDesk(Arc::clone(&self.0))
+    }
+
+    pub fn memory(&self) -> MemoryDesk {
+        self.0.memory.clone()
     }
 
     /// The tools that can be called now, each with whether it asks first.

@@ -16,12 +16,21 @@ CREATE TABLE facts (
   last_accessed_at INTEGER NOT NULL,
   archived_at INTEGER,                    -- when it went cold
   metadata_json TEXT,
-  idempotency_key TEXT,
   checksum INTEGER NOT NULL
 );
-CREATE UNIQUE INDEX facts_key ON facts(scope, scope_key, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX facts_hot ON facts(pinned DESC, hit_count DESC, last_accessed_at DESC) WHERE tier = 'hot';
 CREATE INDEX facts_pinned ON facts(seq) WHERE pinned = 1;
+CREATE INDEX facts_scope ON facts(scope, scope_key, seq);
+
+-- The same key in the same scope is the same fact; one that was merged has several.
+CREATE TABLE fact_keys (
+  scope TEXT NOT NULL,
+  scope_key TEXT NOT NULL,
+  idempotency_key TEXT NOT NULL,
+  fact_seq INTEGER NOT NULL REFERENCES facts(seq) ON DELETE CASCADE,
+  PRIMARY KEY (scope, scope_key, idempotency_key)
+) WITHOUT ROWID;
+CREATE INDEX fact_keys_fact ON fact_keys(fact_seq);
 
 -- Where a fact came from; one that was merged has several.
 CREATE TABLE fact_sources (
@@ -39,7 +48,7 @@ CREATE TABLE fact_vectors (
   fact_seq INTEGER PRIMARY KEY REFERENCES facts(seq) ON DELETE CASCADE,
   model TEXT NOT NULL,
   dims INTEGER NOT NULL,
-  vector BLOB NOT NULL                    -- dims f32, little-endian, of length 1
+  vector BLOB NOT NULL                    -- one f32 scale, then dims of i8; all little-endian
 );
 
 CREATE TABLE turn_vectors (
@@ -62,10 +71,14 @@ CREATE TRIGGER facts_fts_update AFTER UPDATE OF text ON facts BEGIN
 END;
 
 -- Filled in batches behind the cursor `turns_indexed`, so that a turn's end does not pay for it.
-CREATE VIRTUAL TABLE turns_fts USING fts5(content, content='turns', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE turns_fts USING fts5(content, content='', contentless_delete=1,
+  tokenize='porter unicode61 remove_diacritics 2');
+CREATE TRIGGER turns_fts_delete AFTER DELETE ON turns BEGIN
+  DELETE FROM turns_fts WHERE rowid = old.id;
+END;
 
 CREATE TABLE memory_cursors (
-  name TEXT PRIMARY KEY,                  -- turns_indexed|extracted|embedded
+  name TEXT PRIMARY KEY,                  -- turns_indexed|extracted
   position INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 ) WITHOUT ROWID;

@@ -7,11 +7,13 @@ mod approval;
 mod audit;
 mod checksum;
 mod error;
+mod fact;
 mod health;
 mod home_lock;
 mod inbox;
 mod key;
 mod listing;
+mod memory_index;
 mod migrate;
 mod open;
 mod outbox;
@@ -32,11 +34,16 @@ mod writer;
 pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
 pub use audit::AuditRow;
 pub use error::StoreError;
+pub use fact::{Eviction, FactEdit, FactFilter, FactToKeep, Facts, Keep, KeptAs, KeptFact};
 pub use health::StoreHealth;
 pub use home_lock::{HomeLock, LockError};
 pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{KeyRow, Keys};
 pub use listing::{Page, PageRequest};
+pub use memory_index::{
+    FactVector, IndexedTurn, MemoryIndex, SaidTurn, StoredVector, TextToEmbed, TurnVector, VectorCounts,
+    VectorsOf,
+};
 pub use migrate::MigrateError;
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{

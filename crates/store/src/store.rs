@@ -1,9 +1,11 @@
 //! The handle every other crate holds: one writer, a few readers, one door per noun.
 
 use crate::approval::Approvals;
+use crate::fact::Facts;
 use crate::health::{HealthFlag, StoreHealth};
 use crate::inbox::Inbox;
 use crate::key::Keys;
+use crate::memory_index::MemoryIndex;
 use crate::open::{self, OpenError, StoreConfig};
 use crate::outbox::Outbox;
 use crate::reader::Readers;
@@ -75,6 +77,14 @@ impl Store {
 
     pub fn schedules(&self) -> Schedules<'_> {
         Schedules(self)
+    }
+
+    pub fn facts(&self) -> Facts<'_> {
+        Facts(self)
+    }
+
+    pub fn memory_index(&self) -> MemoryIndex<'_> {
+        MemoryIndex(self)
     }
 
     pub fn tool_pins(&self) -> ToolPins<'_> {

@@ -76,6 +76,14 @@ pub struct FactSource {
     pub reference: String,
 }
 
+/// What a source of a fact said, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FactOrigin {
+    pub source: FactSource,
+    pub text: String,
+    pub at: Millis,
+}
+
 /// A fact to be kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewFact {
@@ -106,7 +114,11 @@ pub struct Fact {
     pub created_at: Millis,
     pub updated_at: Millis,
     pub last_accessed_at: Millis,
+    /// When it went cold.
+    pub archived_at: Option<Millis>,
     pub metadata_json: Option<String>,
-    pub idempotency_key: Option<String>,
-    pub sources: Vec<FactSource>,
+    /// In its scope each of them means this fact; one that was merged has several.
+    pub idempotency_keys: Vec<String>,
+    /// Where it came from, oldest first.
+    pub origins: Vec<FactOrigin>,
 }

@@ -9,7 +9,7 @@
 use crate::BenchError;
 use crate::fill::{Fill, SOURCE, active_topic, external_id, topic_key};
 use crate::options::Scale;
-use crate::report::{Fact, Findings, Goal, Measured};
+use crate::report::{Findings, Goal, Measured, SideFigure};
 use crate::run::Run;
 use crate::sample::median;
 use cortex_store::{OutboxPoll, Store, StoreConfig, StoreThread, TurnEnd};
@@ -75,11 +75,11 @@ fn findings(rounds: &[[Costs; 3]], [small, waiting, large]: [u64; 3], backlog: u
     for (at, (operation, goal)) in OPERATIONS.into_iter().enumerate() {
         let factor = |size| median(growth(at, size).map(|(large, small)| large / small));
         let what = format!("{operation}, {waiting} / {small} events, {backlog} open");
-        facts.push(Fact::new(what, factor(1), "×"));
+        facts.push(SideFigure::new(what, factor(1), "×"));
         let what = format!("{operation}, {large} / {small} events");
         match goal {
             Some(goal) => judged.push(Measured::ratio(what, goal, "ms", growth(at, 2))),
-            None => facts.push(Fact::new(what, factor(2), "×")),
+            None => facts.push(SideFigure::new(what, factor(2), "×")),
         }
     }
     let headline = judged.remove(0);

@@ -10,6 +10,7 @@ mod crash;
 mod far_side;
 mod hands;
 mod injection;
+mod memory;
 mod order;
 mod poison;
 mod prompt;

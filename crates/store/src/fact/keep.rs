@@ -1,0 +1,240 @@
+//! How a fact comes to be kept once: known key, further source of one that says the same, or a row of its own.
+
+use super::read::{fact_checksum, origins};
+use super::{FactEdit, FactToKeep, Keep, KeptAs, KeptFact, seq_of};
+use crate::memory_index::{self, StoredVector};
+use crate::{StoreError, checksum};
+use cortex_types::{Fact, FactId, FactOrigin, FactScope, Millis, NewFact};
+use fail::fail_point;
+use rusqlite::{Connection, OptionalExtension, params};
+
+pub(super) fn keep(connection: &Connection, new: &FactToKeep, now: Millis) -> Result<KeptFact, StoreError> {
+    let fact = &new.fact;
+    let origin = FactOrigin { source: fact.source.clone(), text: fact.text.clone(), at: now };
+    let known = match &fact.idempotency_key {
+        Some(key) => known_key(connection, &fact.scope, key)?,
+        None => None,
+    };
+    let kept = match (known, &new.keep) {
+        (Some((seq, id)), Keep::Once) => KeptFact { seq, id, outcome: KeptAs::Replayed },
+        (Some((seq, id)), Keep::Upsert) => {
+            let changed = replace(connection, seq, &id, new, now)?;
+            if changed {
+                add_origin(connection, seq, &origin)?;
+            }
+            KeptFact { seq, id, outcome: KeptAs::Updated }
+        }
+        (None, Keep::Once | Keep::Upsert) => match existing(connection, new.near_duplicate.as_ref())? {
+            Some((seq, id)) => {
+                merge(connection, seq, std::slice::from_ref(&origin), now)?;
+                add_keys(connection, seq, &fact.scope, fact.idempotency_key.as_slice())?;
+                KeptFact { seq, id, outcome: KeptAs::Merged }
+            }
+            None => {
+                let seq = insert(connection, &as_it_will_be(fact, origin, now))?;
+                memory_index::put_fact_vector(connection, seq, new.vector.as_ref())?;
+                KeptFact { seq, id: fact.id.clone(), outcome: KeptAs::Created }
+            }
+        },
+    };
+    fail_point!("fact.keep.before_commit");
+    Ok(kept)
+}
+
+pub(super) fn restore(
+    connection: &Connection,
+    fact: &Fact,
+    near_duplicate: Option<&FactId>,
+    vector: Option<&StoredVector>,
+) -> Result<KeptFact, StoreError> {
+    let mut known = seq_of(connection, &fact.id)?.map(|seq| (seq, fact.id.clone()));
+    for key in &fact.idempotency_keys {
+        known = match known {
+            Some(found) => Some(found),
+            None => known_key(connection, &fact.scope, key)?,
+        };
+    }
+    if let Some((seq, id)) = known {
+        return Ok(KeptFact { seq, id, outcome: KeptAs::Replayed });
+    }
+    if let Some((seq, id)) = existing(connection, near_duplicate)? {
+        merge(connection, seq, &fact.origins, fact.updated_at)?;
+        add_keys(connection, seq, &fact.scope, &fact.idempotency_keys)?;
+        return Ok(KeptFact { seq, id, outcome: KeptAs::Merged });
+    }
+    let seq = insert(connection, fact)?;
+    memory_index::put_fact_vector(connection, seq, vector)?;
+    fail_point!("fact.restore.before_commit");
+    Ok(KeptFact { seq, id: fact.id.clone(), outcome: KeptAs::Created })
+}
+
+pub(super) fn edit(
+    connection: &Connection,
+    id: &FactId,
+    edit: &FactEdit,
+    now: Millis,
+) -> Result<Option<i64>, StoreError> {
+    let Some(seq) = seq_of(connection, id)? else { return Ok(None) };
+    if let Some(text) = &edit.text {
+        set_text(connection, seq, text)?;
+        memory_index::put_fact_vector(connection, seq, edit.vector.as_ref())?;
+    }
+    if let Some(origin) = &edit.origin {
+        add_origin(connection, seq, origin)?;
+    }
+    connection
+        .prepare_cached("UPDATE facts SET category = coalesce(?2, category), updated_at = ?3 WHERE seq = ?1")?
+        .execute(params![seq, edit.category, now.0])?;
+    fail_point!("fact.edit.before_commit");
+    Ok(Some(seq))
+}
+
+fn as_it_will_be(fact: &NewFact, origin: FactOrigin, now: Millis) -> Fact {
+    Fact {
+        seq: 0,
+        id: fact.id.clone(),
+        text: fact.text.clone(),
+        category: fact.category.clone(),
+        scope: fact.scope.clone(),
+        tier: cortex_types::FactTier::Hot,
+        pinned: false,
+        strength: 1.0,
+        hit_count: 0,
+        created_at: now,
+        updated_at: now,
+        last_accessed_at: now,
+        archived_at: None,
+        metadata_json: fact.metadata_json.clone(),
+        idempotency_keys: fact.idempotency_key.iter().cloned().collect(),
+        origins: vec![origin],
+    }
+}
+
+fn insert(connection: &Connection, fact: &Fact) -> Result<i64, StoreError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO facts(id, text, category, scope, scope_key, tier, pinned, strength, hit_count, created_at,
+               updated_at, last_accessed_at, archived_at, metadata_json, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        )?
+        .execute(params![
+            fact.id.as_str(),
+            fact.text,
+            fact.category,
+            fact.scope.kind(),
+            fact.scope.key(),
+            fact.tier.as_str(),
+            fact.pinned,
+            fact.strength,
+            fact.hit_count,
+            fact.created_at.0,
+            fact.updated_at.0,
+            fact.last_accessed_at.0,
+            fact.archived_at.map(|at| at.0),
+            fact.metadata_json,
+            fact_checksum(&fact.id, &fact.text, &fact.scope, fact.created_at),
+        ])?;
+    let seq = connection.last_insert_rowid();
+    fact.origins.iter().try_for_each(|origin| add_origin(connection, seq, origin))?;
+    add_keys(connection, seq, &fact.scope, &fact.idempotency_keys)?;
+    Ok(seq)
+}
+
+fn known_key(
+    connection: &Connection,
+    scope: &FactScope,
+    key: &str,
+) -> Result<Option<(i64, FactId)>, StoreError> {
+    let found = connection
+        .prepare_cached(
+            "SELECT facts.id FROM fact_keys JOIN facts ON facts.seq = fact_keys.fact_seq
+             WHERE fact_keys.scope = ?1 AND fact_keys.scope_key = ?2 AND idempotency_key = ?3",
+        )?
+        .query_row(params![scope.kind(), scope.key(), key], |row| row.get::<_, String>(0))
+        .optional()?;
+    let Some(id) = found else { return Ok(None) };
+    let id = id.parse().map_err(|_| StoreError::Damaged(format!("fact {id}: its id is no id")))?;
+    existing(connection, Some(&id))
+}
+
+fn existing(connection: &Connection, id: Option<&FactId>) -> Result<Option<(i64, FactId)>, StoreError> {
+    let Some(id) = id else { return Ok(None) };
+    Ok(seq_of(connection, id)?.map(|seq| (seq, id.clone())))
+}
+
+/// What was said again is of today: it is hot, and it has one source more.
+fn merge(connection: &Connection, seq: i64, said: &[FactOrigin], now: Millis) -> Result<(), StoreError> {
+    said.iter().try_for_each(|origin| add_origin(connection, seq, origin))?;
+    connection
+        .prepare_cached(
+            "UPDATE facts SET updated_at = max(updated_at, ?2), last_accessed_at = max(last_accessed_at, ?2),
+               tier = 'hot', archived_at = NULL WHERE seq = ?1",
+        )?
+        .execute([seq, now.0])?;
+    Ok(())
+}
+
+/// False when it says so already.
+fn replace(
+    connection: &Connection,
+    seq: i64,
+    id: &FactId,
+    new: &FactToKeep,
+    now: Millis,
+) -> Result<bool, StoreError> {
+    let fact = &new.fact;
+    let before: String = connection
+        .prepare_cached("SELECT text FROM facts WHERE seq = ?1")?
+        .query_row([seq], |row| row.get(0))?;
+    let changed = before != fact.text;
+    if changed {
+        set_text(connection, seq, &fact.text)?;
+        memory_index::put_fact_vector(connection, seq, new.vector.as_ref())?;
+    }
+    connection
+        .prepare_cached("UPDATE facts SET category = ?2, metadata_json = ?3, updated_at = ?4 WHERE id = ?1")?
+        .execute(params![id.as_str(), fact.category, fact.metadata_json, now.0])?;
+    Ok(changed)
+}
+
+fn set_text(connection: &Connection, seq: i64, text: &str) -> Result<(), StoreError> {
+    let (id, scope, scope_key, created_at): (String, String, String, i64) = connection
+        .prepare_cached("SELECT id, scope, scope_key, created_at FROM facts WHERE seq = ?1")?
+        .query_row([seq], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    let sum = checksum::of(&[&id, text, &scope, &scope_key], &[created_at]);
+    connection
+        .prepare_cached("UPDATE facts SET text = ?2, checksum = ?3 WHERE seq = ?1")?
+        .execute(params![seq, text, sum])?;
+    Ok(())
+}
+
+/// The same words of the same source are one source.
+fn add_origin(connection: &Connection, seq: i64, origin: &FactOrigin) -> Result<(), StoreError> {
+    let known = origins(connection, seq)?;
+    if known.iter().any(|other| other.source == origin.source && other.text == origin.text) {
+        return Ok(());
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO fact_sources(fact_seq, number, kind, reference, text, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?
+        .execute(params![
+            seq,
+            known.len(),
+            origin.source.kind.as_str(),
+            origin.source.reference,
+            origin.text,
+            origin.at.0
+        ])?;
+    Ok(())
+}
+
+fn add_keys(connection: &Connection, seq: i64, scope: &FactScope, keys: &[String]) -> Result<(), StoreError> {
+    let mut add = connection.prepare_cached(
+        "INSERT INTO fact_keys(scope, scope_key, idempotency_key, fact_seq) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO NOTHING",
+    )?;
+    keys.iter()
+        .try_for_each(|key| add.execute(params![scope.kind(), scope.key(), key, seq]).map(|_| ()))
+        .map_err(StoreError::from)
+}

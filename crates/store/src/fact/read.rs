@@ -1,0 +1,170 @@
+//! Rows to facts: one by its id, a page, and those of every prompt.
+
+use super::FactFilter;
+use crate::listing::{Page, PageRequest};
+use crate::{StoreError, checksum};
+use cortex_types::{Fact, FactId, FactOrigin, FactScope, FactSource, Millis};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, ToSql, params_from_iter};
+
+const SELECT: &str = "SELECT seq, id, text, category, scope, scope_key, tier, pinned, strength, hit_count, created_at, updated_at, \
+    last_accessed_at, archived_at, metadata_json, checksum FROM facts";
+
+pub(super) fn find(connection: &Connection, id: &FactId) -> Result<Option<Fact>, StoreError> {
+    Ok(query(connection, &format!("{SELECT} WHERE id = ?1"), [id.as_str()])?.pop())
+}
+
+pub(super) fn by_seq(connection: &Connection, seqs: &[i64]) -> Result<Vec<Fact>, StoreError> {
+    let sql = format!("{SELECT} WHERE seq = ?1");
+    let mut facts = Vec::with_capacity(seqs.len());
+    for seq in seqs {
+        facts.extend(query(connection, &sql, [seq])?);
+    }
+    Ok(facts)
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    filter: &FactFilter,
+    page: PageRequest,
+) -> Result<Page<Fact>, StoreError> {
+    let (before, limit) = page.bounds();
+    let mut conditions = Conditions::of(filter);
+    conditions.add("seq < ?", Value::Integer(before));
+    let sql = format!("{SELECT} WHERE {} ORDER BY seq DESC LIMIT {limit}", conditions.sql());
+    Ok(Page::of(query(connection, &sql, params_from_iter(conditions.values))?, limit, |fact| fact.seq))
+}
+
+pub(super) fn hot(
+    connection: &Connection,
+    scopes: Option<&[FactScope]>,
+    limit: u32,
+) -> Result<Vec<Fact>, StoreError> {
+    let filter = FactFilter { scopes: scopes.map(<[_]>::to_vec), ..FactFilter::default() };
+    let conditions = Conditions::of(&filter);
+    let sql = format!(
+        "{SELECT} WHERE tier = 'hot' AND {} ORDER BY pinned DESC, hit_count DESC, last_accessed_at DESC, seq DESC LIMIT {limit}",
+        conditions.sql()
+    );
+    query(connection, &sql, params_from_iter(conditions.values))
+}
+
+pub(super) fn latest_accessed(
+    connection: &Connection,
+    filter: &FactFilter,
+    limit: u32,
+) -> Result<Vec<Fact>, StoreError> {
+    let conditions = Conditions::of(filter);
+    let sql =
+        format!("{SELECT} WHERE {} ORDER BY last_accessed_at DESC, seq DESC LIMIT {limit}", conditions.sql());
+    query(connection, &sql, params_from_iter(conditions.values))
+}
+
+/// Conditions on `facts` and what they are bound to.
+pub(super) struct Conditions {
+    parts: Vec<String>,
+    pub(super) values: Vec<Value>,
+}
+
+impl Conditions {
+    pub(super) fn of(filter: &FactFilter) -> Self {
+        let mut all = Self { parts: vec!["1".to_owned()], values: Vec::new() };
+        if let Some(scopes) = &filter.scopes {
+            let one = "(facts.scope = ? AND facts.scope_key = ?)";
+            all.parts.push(match scopes.len() {
+                0 => "0".to_owned(),
+                count => format!("({})", vec![one; count].join(" OR ")),
+            });
+            for scope in scopes {
+                let parts = [scope.kind(), scope.key()];
+                all.values.extend(parts.map(|part| Value::Text(part.to_owned())));
+            }
+        }
+        if let Some(category) = &filter.category {
+            all.add("facts.category = ?", Value::Text(category.clone()));
+        }
+        if let Some(tier) = filter.tier {
+            all.add("facts.tier = ?", Value::Text(tier.as_str().to_owned()));
+        }
+        all
+    }
+
+    pub(super) fn add(&mut self, condition: &str, value: Value) {
+        self.parts.push(condition.to_owned());
+        self.values.push(value);
+    }
+
+    pub(super) fn sql(&self) -> String {
+        self.parts.join(" AND ")
+    }
+}
+
+/// What a damaged page must not change unseen.
+pub(super) fn fact_checksum(id: &FactId, text: &str, scope: &FactScope, created_at: Millis) -> u32 {
+    checksum::of(&[id.as_str(), text, scope.kind(), scope.key()], &[created_at.0])
+}
+
+fn query(connection: &Connection, sql: &str, bound: impl rusqlite::Params) -> Result<Vec<Fact>, StoreError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(bound)?;
+    let mut facts = Vec::new();
+    while let Some(row) = rows.next()? {
+        facts.push(fact(row)?);
+    }
+    for fact in &mut facts {
+        fact.idempotency_keys = keys(connection, fact.seq)?;
+        fact.origins = origins(connection, fact.seq)?;
+    }
+    Ok(facts)
+}
+
+fn fact(row: &Row<'_>) -> Result<Fact, StoreError> {
+    let id: String = row.get(1)?;
+    let damaged = |what: &str| StoreError::Damaged(format!("fact {id}: {what}"));
+    let (scope, scope_key): (String, String) = (row.get(4)?, row.get(5)?);
+    let tier: String = row.get(6)?;
+    let fact = Fact {
+        seq: row.get(0)?,
+        id: id.parse().map_err(|_| damaged("its id is no id"))?,
+        text: row.get(2)?,
+        category: row.get(3)?,
+        scope: FactScope::from_parts(&scope, &scope_key).ok_or_else(|| damaged("its scope is unknown"))?,
+        tier: tier.parse().map_err(|_| damaged("its tier is unknown"))?,
+        pinned: row.get(7)?,
+        strength: row.get(8)?,
+        hit_count: row.get(9)?,
+        created_at: Millis(row.get(10)?),
+        updated_at: Millis(row.get(11)?),
+        last_accessed_at: Millis(row.get(12)?),
+        archived_at: row.get::<_, Option<i64>>(13)?.map(Millis),
+        metadata_json: row.get(14)?,
+        idempotency_keys: Vec::new(),
+        origins: Vec::new(),
+    };
+    if fact_checksum(&fact.id, &fact.text, &fact.scope, fact.created_at) != row.get::<_, u32>(15)? {
+        return Err(damaged("it does not match its checksum"));
+    }
+    Ok(fact)
+}
+
+fn keys(connection: &Connection, seq: i64) -> Result<Vec<String>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT idempotency_key FROM fact_keys WHERE fact_seq = ?1 ORDER BY 1")?;
+    let rows = statement.query_map([seq], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn origins(connection: &Connection, seq: i64) -> Result<Vec<FactOrigin>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT kind, reference, text, at FROM fact_sources WHERE fact_seq = ?1 ORDER BY number",
+    )?;
+    let rows = statement.query_map([&seq as &dyn ToSql], |row| {
+        Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, Millis(row.get(3)?)))
+    })?;
+    rows.map(|row| {
+        let (kind, reference, text, at) = row?;
+        let kind = kind.parse().map_err(|error| StoreError::Damaged(format!("fact {seq}: {error}")))?;
+        Ok(FactOrigin { source: FactSource { kind, reference }, text, at })
+    })
+    .collect()
+}
