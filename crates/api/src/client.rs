@@ -1,9 +1,10 @@
 //! The typed client: one method per endpoint, one error enum that a caller can branch on.
 
 use crate::{
-    AckAnswer, AckRequest, ErrorBody, ErrorCode, EventTrace, Health, InboxList, InboxQuery, InboxRow,
-    IngestAnswer, IngestRequest, LiveEvent, NackAnswer, NackRequest, OutboxList, OutboxQuery, OutboxRow,
-    PollAnswer, PollRequest, ServerStatus, UsageQuery, UsageReport,
+    AckAnswer, AckRequest, ChannelList, ContextQuery, ContextShown, ContextUndone, ErrorBody, ErrorCode,
+    EventTrace, Health, InboxList, InboxQuery, InboxRow, IngestAnswer, IngestRequest, LiveEvent, NackAnswer,
+    NackRequest, OutboxList, OutboxQuery, OutboxRow, PollAnswer, PollRequest, ServerStatus, ShadowQuery,
+    ShadowReport, UsageQuery, UsageReport,
 };
 use cortex_types::{EventId, OutboxId};
 use eventsource_stream::{Event, EventStreamError, Eventsource};
@@ -22,6 +23,8 @@ mod tool;
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A whole memory takes longer.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a turn says while it says it.
 pub type LiveStream = BoxStream<'static, Result<LiveEvent, ClientError>>;
@@ -147,6 +150,27 @@ impl Client {
         self.get("/api/v2/usage", query).await
     }
 
+    pub async fn channels(&self) -> Result<ChannelList, ClientError> {
+        self.get("/api/v2/channels", &()).await
+    }
+
+    /// Has the server read its channel settings again; the answer is what is in force then.
+    pub async fn reload_channels(&self) -> Result<ChannelList, ClientError> {
+        self.post("/api/v2/channels/reload", &serde_json::json!({})).await
+    }
+
+    pub async fn shadow(&self, query: &ShadowQuery) -> Result<ShadowReport, ClientError> {
+        self.get("/api/v2/shadow", query).await
+    }
+
+    pub async fn context(&self, query: &ContextQuery) -> Result<ContextShown, ClientError> {
+        self.get("/api/v2/context", query).await
+    }
+
+    pub async fn undo_context(&self, query: &ContextQuery) -> Result<ContextUndone, ClientError> {
+        self.post("/api/v2/context/undo", query).await
+    }
+
     /// The preview of a running turn; it ends after `done` or when the server goes.
     pub async fn live(&self, event: &EventId) -> Result<LiveStream, ClientError> {
         let url = self.url(&format!("/api/v2/events/{event}/live"));
@@ -157,15 +181,42 @@ impl Client {
         Ok(read_live(response.bytes_stream().eventsource(), url).boxed())
     }
 
-    async fn get<A: DeserializeOwned>(&self, path: &str, query: &impl Serialize) -> Result<A, ClientError> {
+    pub(crate) async fn get<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<A, ClientError> {
         let url = self.url(path);
         let request = self.http.request(Method::GET, &url).query(query).timeout(REQUEST_TIMEOUT);
         self.answer(request, &url).await
     }
 
-    async fn post<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<A, ClientError> {
+    pub(crate) async fn post<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<A, ClientError> {
         let url = self.url(path);
         self.answer(self.http.post(&url).json(body).timeout(REQUEST_TIMEOUT), &url).await
+    }
+
+    pub(crate) async fn get_text(&self, path: &str) -> Result<String, ClientError> {
+        let url = self.url(path);
+        let response = self.send(self.http.get(&url).timeout(TRANSFER_TIMEOUT), &url).await?;
+        if !response.status().is_success() {
+            return Err(refusal(response, &url).await);
+        }
+        let bytes = read_bytes(response, &url).await?;
+        String::from_utf8(bytes).map_err(|error| ClientError::Protocol { url, reason: error.to_string() })
+    }
+
+    pub(crate) async fn post_text<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: String,
+    ) -> Result<A, ClientError> {
+        let url = self.url(path);
+        self.answer(self.http.post(&url).body(body).timeout(TRANSFER_TIMEOUT), &url).await
     }
 
     /// A request whose address says everything.

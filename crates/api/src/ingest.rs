@@ -32,12 +32,13 @@ pub struct IngestRequest {
     pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
-/// The answer: 202 when queued, 200 when it was here before.
+/// The answer: 202 when queued, 200 when it was here before or when its channel is off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestAnswer {
-    #[schema(value_type = String, example = "evt_01J00000000000000000000000")]
-    pub event_id: EventId,
+    /// None when the channel is off: nothing was kept.
+    #[schema(value_type = Option<String>, example = "evt_01J00000000000000000000000")]
+    pub event_id: Option<EventId>,
     pub status: IngestStatus,
 }
 
@@ -47,4 +48,5 @@ pub struct IngestAnswer {
 pub enum IngestStatus {
     Queued,
     DuplicateIgnored,
+    ChannelOff,
 }

@@ -1,15 +1,22 @@
 //! The wire shapes of every endpoint, one noun per file, and the typed client.
 
 mod approval;
+mod channel;
 mod client;
+mod context;
+mod engram;
 mod error;
+mod gardener;
 mod health;
 mod inbox;
 mod ingest;
 mod live;
+mod memory;
+mod op;
 mod outbox;
 mod schedule;
 mod schema;
+mod shadow;
 mod status;
 mod time;
 mod tool;
@@ -19,17 +26,31 @@ mod usage;
 pub use approval::{
     ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow,
 };
+pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
+pub use context::{ContextQuery, ContextSection, ContextShown, ContextUndone};
+pub use engram::{
+    EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
+    EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
+    EngramStats,
+};
 pub use error::{ErrorBody, ErrorCode};
+pub use gardener::{GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThinks};
 pub use health::{Health, HealthStatus};
 pub use inbox::{InboxList, InboxQuery, InboxRow};
 pub use ingest::{IngestAnswer, IngestRequest, IngestStatus};
 pub use live::{LiveDelta, LiveDone, LiveError, LiveEvent};
+pub use memory::{
+    FactChange, FactList, FactQuery, FactRow, FactSourceRow, ImportAnswer, MemoryHit, MemoryHitKind,
+    MemoryHits, MemoryQuery,
+};
+pub use op::{OpFailure, OpList, OpQuery, OpRequest, OpResult, OpRow};
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
     OutboxRow, PollAnswer, PollRequest, PolledMessage,
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
+pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};
 pub use status::{ModelStatus, ServerStatus};
 pub use time::WireTime;
 pub use tool::{ToolList, ToolRow};

@@ -4,11 +4,13 @@ use crate::BenchError;
 use crate::client::Target;
 use axum::Router;
 use cortex_models::{ModelsConfig, Timeouts, http_client};
-use cortex_runtime::RuntimeConfig;
+use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_server::{OwnerKey, RunningServer, ServeConfig};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
+use cortex_types::ChannelSettings;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -53,12 +55,18 @@ impl Bed {
                 max_parallel_topics: parallel_topics,
                 max_tokens_per_event: None,
                 drain: Duration::ZERO,
+                // A script's answers are for events; what the gardener asks has a figure of its own.
+                extraction_interval: 0,
                 ..RuntimeConfig::for_workspace(folder.join("workspace"))
             },
+            read_channels: Arc::new(|| Ok(ChannelSettings::default())),
             models: ModelsConfig {
                 scripted: script,
                 ..ModelsConfig::offline(http_client(&Timeouts::default())?)
             },
+            extraction_models: None,
+            engram: EngramSetting::Off,
+            engram_allow_local: false,
             tools: ToolboxConfig::built_in(folder.join("data")),
             more_routes: baselines,
         };

@@ -127,8 +127,8 @@ impl Fill {
                cached_tokens, cost_micros, latency_ms) VALUES (?1, ?2, 'offline', 'offline', 'offline', 90, 20, 0, 0, 1)",
         )?;
         let mut history = transaction.prepare(
-            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum, tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 17)",
         )?;
         for seq in 1..=self.done {
             let topic = self.topic_of_done(seq);

@@ -14,18 +14,20 @@ pub enum BenchName {
     OutboxDrain,
     TurnThroughput,
     ToolCall,
+    Context,
     Footprint,
     Growth,
 }
 
 impl BenchName {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::IngestThroughput,
         Self::IngestVsNaive,
         Self::IngestIdleLatency,
         Self::OutboxDrain,
         Self::TurnThroughput,
         Self::ToolCall,
+        Self::Context,
         Self::Footprint,
         Self::Growth,
     ];
@@ -38,6 +40,7 @@ impl BenchName {
             Self::OutboxDrain => "outbox-drain",
             Self::TurnThroughput => "turn-throughput",
             Self::ToolCall => "tool-call",
+            Self::Context => "context",
             Self::Footprint => "footprint",
             Self::Growth => "growth",
         }

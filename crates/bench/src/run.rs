@@ -67,6 +67,7 @@ pub fn run(name: BenchName, options: &BenchOptions, watch: &dyn Fn(Progress)) ->
         BenchName::OutboxDrain => workload::outbox_drain(&run)?,
         BenchName::TurnThroughput => workload::turn_throughput(&run)?,
         BenchName::ToolCall => workload::tool_call(&run)?,
+        BenchName::Context => workload::context(&run)?,
         BenchName::Footprint => workload::footprint(&run)?,
         BenchName::Growth => workload::growth(&run)?,
     };

@@ -1,5 +1,6 @@
 //! The workloads, one file each.
 
+mod context;
 mod footprint;
 mod growth;
 mod ingest;
@@ -7,6 +8,7 @@ mod outbox_drain;
 mod tool_call;
 mod turn_throughput;
 
+pub(crate) use context::context;
 pub(crate) use footprint::footprint;
 pub(crate) use growth::growth;
 pub(crate) use ingest::{ingest_idle_latency, ingest_throughput, ingest_vs_naive};

@@ -1,6 +1,20 @@
-//! What the model sees of a turn: the floor, who speaks from where, the topic's history, and the event verbatim.
+//! What the model sees of a turn, in four layers: the floor, this topic, one line for each other channel, and nothing
+//! of what is archived (D17). What changes least stands first, so that a provider's prompt cache hits.
 
-use cortex_types::{ChatMessage, Event};
+use cortex_types::limits::KNOWN_FACTS_MAX;
+use cortex_types::{ChatMessage, Event, Millis};
+
+mod background;
+mod foreground;
+mod section;
+mod tokens;
+mod window;
+
+pub use background::last_words;
+pub(crate) use background::shortened;
+pub use section::{Section, SectionName};
+pub use tokens::count_tokens;
+pub use window::window_of;
 
 /// The files people write about their assistant, as they stand in the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -9,6 +23,14 @@ pub struct Floor {
     pub identity: String,
     pub user: String,
     pub memory: String,
+}
+
+/// Something remembered that every prompt has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownFact {
+    /// The order facts are shown in, whichever of them are chosen: it must not change with every recall.
+    pub seq: i64,
+    pub text: String,
 }
 
 /// Who said a line of history.
@@ -23,62 +45,160 @@ pub enum Speaker {
 pub struct HistoryLine {
     pub speaker: Speaker,
     pub content: String,
+    /// An estimate; 0 is not counted yet.
+    pub tokens: u32,
+}
+
+/// What goes on on another channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundLine {
+    pub channel: String,
+    pub summary: String,
+    pub last_message_at: Millis,
+}
+
+/// How much of everything there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextLimits {
+    /// Tokens the model takes, its answer included.
+    pub window: u32,
+    /// User-led groups of history (D14).
+    pub groups: u32,
+    /// The foreground is kept small and old channels are left out, because facts are remembered.
+    pub memory: bool,
 }
 
 /// Everything a turn's prompt is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnContext {
+pub struct ContextInput {
     pub floor: Floor,
+    /// Best first; what is too much is left out.
+    pub facts: Vec<KnownFact>,
+    /// The lines of work in flight elsewhere.
+    pub ops: Vec<String>,
+    /// Stands for what was said here before `history`.
+    pub summary: Option<String>,
     pub history: Vec<HistoryLine>,
+    pub background: Vec<BackgroundLine>,
     pub event: Event,
+    pub now: Millis,
+    pub limits: ContextLimits,
+    /// What the tools' descriptions take.
+    pub tool_tokens: u32,
+}
+
+impl ContextInput {
+    /// A prompt of an event and nothing else.
+    pub fn bare(event: Event, limits: ContextLimits) -> Self {
+        Self {
+            floor: Floor::default(),
+            facts: Vec::new(),
+            ops: Vec::new(),
+            summary: None,
+            history: Vec::new(),
+            background: Vec::new(),
+            now: event.created_at,
+            event,
+            limits,
+            tool_tokens: 0,
+        }
+    }
+}
+
+/// A prompt, put together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnContext {
+    pub(crate) event: Event,
+    sections: Vec<Section>,
+    messages: Vec<ChatMessage>,
 }
 
 impl TurnContext {
-    /// The system text. Channel, sender and time stand here, so that the last user message stays verbatim.
-    pub(crate) fn system(&self) -> String {
-        let floor = [
-            ("Soul", &self.floor.soul),
-            ("Identity", &self.floor.identity),
-            ("User", &self.floor.user),
-            ("Memory", &self.floor.memory),
-        ];
-        let mut text = String::new();
-        for (title, body) in floor.iter().filter(|(_, body)| !body.trim().is_empty()) {
-            text.push_str(&format!("# {title}\n{}\n\n", body.trim()));
-        }
-        let topic = &self.event.topic;
-        text.push_str(&format!(
-            "# This message\nChannel: {}\nTopic: {}\nSender: {}\nReceived: {}\n\n\
-             Answer the last user message. Answer exactly NO_REPLY when nothing should be said.",
-            one_line(&topic.source),
-            one_line(&topic.topic_key),
-            one_line(&self.event.user_id),
-            self.event.created_at.to_rfc3339(),
-        ));
-        text
+    /// The floor and the event are there at any budget; other channels, the summary and the topic's history share the
+    /// rest in this order, and the oldest of each is dropped first.
+    pub fn assemble(input: ContextInput) -> Self {
+        let ContextInput { floor, facts, ops, summary, history, background, event, now, limits, tool_tokens } =
+            input;
+        let mut sections = section::of_floor(&floor);
+        sections.extend(section::of_facts(facts));
+        sections.extend(section::of_ops(&ops));
+        let message = section::of_message(&event);
+        let said = count_tokens(&event.text);
+        let fixed = sections.iter().chain([&message]).map(|section| section.tokens).sum::<u32>();
+        let mut left = limits.window.saturating_sub(window::kept_for_answer(limits.window));
+        left = left.saturating_sub(fixed + said + tool_tokens);
+        let summary =
+            summary.and_then(|text| section::of_summary(&text)).filter(|found| found.tokens <= left);
+        left -= summary.as_ref().map_or(0, |found| found.tokens);
+        let background = background::lines(background, now, limits.memory);
+        let background = section::of_background(&background, left);
+        left -= background.as_ref().map_or(0, |found| found.tokens);
+        let shown = foreground::newest(&history, &limits, left);
+        sections.extend(summary);
+        sections.extend(background);
+        sections.push(message);
+        let mut messages = merged(shown);
+        messages.push(ChatMessage::User { text: event.text.clone() });
+        sections.push(foreground::section(shown));
+        sections.push(Section { name: SectionName::Event, tokens: said, text: event.text.clone() });
+        Self { event, sections, messages }
     }
 
-    /// The conversation up to and with the event; neighbours of one role are joined, as providers ask.
-    pub(crate) fn messages(&self) -> Vec<ChatMessage> {
-        let mut messages: Vec<ChatMessage> = Vec::with_capacity(self.history.len() + 1);
-        for line in &self.history {
-            match (line.speaker, messages.last_mut()) {
-                (Speaker::User, Some(ChatMessage::User { text }))
-                | (Speaker::Assistant, Some(ChatMessage::Assistant { text, .. })) => {
-                    text.push_str("\n\n");
-                    text.push_str(&line.content);
-                }
-                (Speaker::User, _) => messages.push(ChatMessage::User { text: line.content.clone() }),
-                (Speaker::Assistant, _) => messages
-                    .push(ChatMessage::Assistant { text: line.content.clone(), tool_calls: Vec::new() }),
+    /// What the prompt has, part by part, in the order in which the model sees it.
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// The conversation up to and with the event.
+    pub fn messages(&self) -> &[ChatMessage] {
+        &self.messages
+    }
+
+    /// The system text, and how many bytes of it stay the same from turn to turn. Channel, sender and time stand at
+    /// its end, so that the last user message stays verbatim.
+    pub fn system(&self) -> (String, usize) {
+        let mut text = String::new();
+        let mut stable = 0;
+        for section in self.sections.iter().filter(|section| section.name.is_system()) {
+            text.push_str(&section.text);
+            if section.name.is_stable() {
+                stable = text.len();
             }
         }
-        messages.push(ChatMessage::User { text: self.event.text.clone() });
-        messages
+        (text, stable)
     }
 }
 
-/// Header fields come from outside: a line break in them must not look like another header.
+/// Neighbours of one role are joined, as providers ask.
+fn merged(history: &[HistoryLine]) -> Vec<ChatMessage> {
+    let mut messages: Vec<ChatMessage> = Vec::with_capacity(history.len() + 1);
+    for line in history {
+        match (line.speaker, messages.last_mut()) {
+            (Speaker::User, Some(ChatMessage::User { text }))
+            | (Speaker::Assistant, Some(ChatMessage::Assistant { text, .. })) => {
+                text.push_str("\n\n");
+                text.push_str(&line.content);
+            }
+            (Speaker::User, _) => messages.push(ChatMessage::User { text: line.content.clone() }),
+            (Speaker::Assistant, _) => {
+                messages.push(ChatMessage::Assistant { text: line.content.clone(), tool_calls: Vec::new() })
+            }
+        }
+    }
+    messages
+}
+
+/// The best facts, in their stable order.
+fn chosen(mut facts: Vec<KnownFact>) -> Vec<KnownFact> {
+    facts.truncate(KNOWN_FACTS_MAX);
+    facts.sort_by_key(|fact| fact.seq);
+    facts
+}
+
+/// Fields come from outside: a line break in them must not look like another line of ours.
 fn one_line(field: &str) -> String {
     field.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,12 @@
 //! Decides, never acts: an event goes in, effects come out. No clock, disk, network or async.
 
 mod approval;
+mod compaction;
 mod context;
+mod extract;
 mod failure;
 mod memory;
+mod op;
 mod output;
 mod preview;
 mod retry;
@@ -11,13 +14,22 @@ mod schedule;
 mod turn;
 
 pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
-pub use context::{Floor, HistoryLine, Speaker, TurnContext};
+pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
+pub use context::{
+    BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
+    Speaker, TurnContext, count_tokens, last_words, window_of,
+};
+pub use extract::{
+    ExtractedFact, FACTS_MAX, FactCategory, extract_by_rules, extraction_request, harvest_by_rules,
+    harvest_request, likeliest_line, read_extraction,
+};
 pub use failure::{FailureNotice, notice_text};
 pub use memory::{
     EVICT_BELOW_HITS, EVICT_UNACCESSED, Int8Vector, Ranking, VectorIndex, access_count, fuse,
     is_near_duplicate, match_expression, rank_turns, strength,
 };
-pub use output::{Output, parse_output};
+pub use op::{ORPHANED, ShownOps, bounded, ending_text, show_ops};
+pub use output::{Output, Targets, parse_output};
 pub use preview::Preview;
 pub use retry::backoff;
 pub use schedule::{

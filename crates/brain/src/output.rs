@@ -1,21 +1,59 @@
-//! What an answer means: words for the user, or silence.
+//! What an answer means: words for one or more channels, or silence.
+
+mod directive;
+
+pub(crate) use directive::Stripper;
 
 pub(crate) use cortex_types::SILENCE_MARK;
 
 /// An answer, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    Say(String),
+    /// Words without their directives, and where they go.
+    Say { text: String, to: Targets },
     /// The model chose to say nothing; recorded, never sent.
     Silence,
 }
 
+/// Where an answer goes (D19).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Targets {
+    /// To the topic the event came from.
+    pub current: bool,
+    /// To these channels too, in the order they were named, each once.
+    pub channels: Vec<String>,
+}
+
+impl Targets {
+    /// An answer without directives.
+    pub fn current() -> Self {
+        Self { current: true, channels: Vec::new() }
+    }
+}
+
 const SILENT_WORDS: [&str; 2] = ["NO_REPLY", "HEARTBEAT_OK"];
 
-/// Exactly `NO_REPLY` or `HEARTBEAT_OK` after trimming is silence; everything else is said (D19).
+/// Takes the directives out and reads the rest: exactly `NO_REPLY` or `HEARTBEAT_OK` after trimming is silence, and so
+/// is an answer of directives alone; everything else is said (D19).
 pub fn parse_output(text: &str) -> Output {
-    let trimmed = text.trim();
-    if SILENT_WORDS.contains(&trimmed) { Output::Silence } else { Output::Say(trimmed.to_owned()) }
+    let mut stripper = Stripper::default();
+    stripper.push(text);
+    let (said, targets) = stripper.finish();
+    let trimmed = said.trim();
+    if trimmed.is_empty() || SILENT_WORDS.contains(&trimmed) {
+        return Output::Silence;
+    }
+    let current = targets.current || targets.channels.is_empty();
+    Output::Say { text: trimmed.to_owned(), to: Targets { current, ..targets } }
+}
+
+/// What history keeps as the assistant's words in the topic of the event.
+pub(crate) fn history_line(output: &Output) -> String {
+    match output {
+        Output::Silence => SILENCE_MARK.to_owned(),
+        Output::Say { text, to } if to.current => text.clone(),
+        Output::Say { text, to } => format!("[sent to {}] {text}", to.channels.join(", ")),
+    }
 }
 
 /// Whether more text could still turn this into silence.
@@ -30,12 +68,49 @@ pub(crate) fn may_become_silence(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn say(text: &str, current: bool, channels: &[&str]) -> Output {
+        let channels = channels.iter().map(|&name| name.to_owned()).collect();
+        Output::Say { text: text.to_owned(), to: Targets { current, channels } }
+    }
+
     #[test]
     fn only_the_bare_words_are_silence() {
         assert_eq!(parse_output(" NO_REPLY\n"), Output::Silence);
         assert_eq!(parse_output("HEARTBEAT_OK"), Output::Silence);
-        assert_eq!(parse_output("NO_REPLY."), Output::Say("NO_REPLY.".to_owned()));
-        assert_eq!(parse_output("no_reply"), Output::Say("no_reply".to_owned()));
+        assert_eq!(parse_output("NO_REPLY."), say("NO_REPLY.", true, &[]));
+        assert_eq!(parse_output("no_reply"), say("no_reply", true, &[]));
+    }
+
+    #[test]
+    fn directives_beside_silence_leave_silence() {
+        assert_eq!(parse_output("[[reply_to_current]] NO_REPLY"), Output::Silence);
+        assert_eq!(parse_output("[[send_to:telegram]]"), Output::Silence);
+        assert_eq!(history_line(&Output::Silence), "[silence]");
+    }
+
+    #[test]
+    fn an_answer_without_directives_goes_to_where_the_event_came_from() {
+        assert_eq!(parse_output(" hello "), say("hello", true, &[]));
+        assert_eq!(parse_output("[[reply_to_current]]\nhello"), say("hello", true, &[]));
+    }
+
+    #[test]
+    fn a_named_channel_gets_the_answer_instead_and_two_get_it_both() {
+        assert_eq!(parse_output("[[send_to:whatsapp]] hello"), say("hello", false, &["whatsapp"]));
+        let both = "[[send_to:whatsapp]]\nhello [[send_to:my-team_2.x:y]] all";
+        assert_eq!(parse_output(both), say("hello all", false, &["whatsapp", "my-team_2.x:y"]));
+        assert_eq!(parse_output("hi[[send_to:a]][[send_to:b]][[send_to:a]]"), say("hi", false, &["a", "b"]));
+    }
+
+    #[test]
+    fn the_source_gets_it_too_when_it_is_asked_for() {
+        assert_eq!(parse_output("[[send_to:a-b]][[reply_to_current]]hi"), say("hi", true, &["a-b"]));
+    }
+
+    #[test]
+    fn history_says_where_words_went_that_were_not_said_here() {
+        assert_eq!(history_line(&parse_output("[[send_to:a]] [[send_to:b]] hi")), "[sent to a, b] hi");
+        assert_eq!(history_line(&parse_output("[[send_to:a]][[reply_to_current]]hi")), "hi");
     }
 
     #[test]

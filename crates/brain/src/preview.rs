@@ -1,21 +1,32 @@
 //! The live preview: shows an answer while it grows, but nothing that may still be silence or a directive.
 
-use crate::output::may_become_silence;
+use crate::output::{Stripper, may_become_silence};
 
 /// Collects deltas and says how much of them may be shown.
 #[derive(Debug, Clone, Default)]
 pub struct Preview {
-    text: String,
+    answer: Stripper,
+    /// How far the text is shown.
     shown: usize,
 }
 
 impl Preview {
     /// Takes the next delta and returns what may be shown now; empty while it must be held back.
-    pub fn push(&mut self, delta: &str) -> &str {
-        self.text.push_str(delta);
-        let safe = safe_end(&self.text).max(self.shown);
-        let shown = std::mem::replace(&mut self.shown, safe);
-        &self.text[shown..safe]
+    pub fn push(&mut self, delta: &str) -> String {
+        self.answer.push(delta);
+        let (lines, open) = self.answer.safe();
+        let unseen = match lines.get(self.shown..) {
+            Some(rest) => format!("{rest}{open}"),
+            None => open.get(self.shown - lines.len()..).unwrap_or_default().to_owned(),
+        };
+        if self.shown == 0 && may_become_silence(&unseen) {
+            return String::new();
+        }
+        // The delivered text is trimmed: space at the end is shown only once more follows.
+        let leading = if self.shown == 0 { unseen.len() - unseen.trim_start().len() } else { 0 };
+        let news = unseen[leading..].trim_end().to_owned();
+        self.shown += leading + news.len();
+        news
     }
 
     /// The model started over: what was shown is void.
@@ -24,24 +35,15 @@ impl Preview {
     }
 }
 
-/// A directive is `[[name:argument]]` or `[[name]]`; an open `[[` may become one.
-fn safe_end(text: &str) -> usize {
-    if may_become_silence(text) {
-        return 0;
-    }
-    let open = text.find("[[").or_else(|| text.ends_with('[').then(|| text.len() - 1));
-    let end = open.unwrap_or(text.len());
-    // Trailing space is trimmed from the delivered text, so it is shown only once more follows.
-    text[..end].trim_end().len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Output, parse_output};
+    use proptest::prelude::*;
 
     fn shown(deltas: &[&str]) -> Vec<String> {
         let mut preview = Preview::default();
-        deltas.iter().map(|delta| preview.push(delta).to_owned()).collect()
+        deltas.iter().map(|delta| preview.push(delta)).collect()
     }
 
     #[test]
@@ -49,11 +51,41 @@ mod tests {
         assert_eq!(shown(&["Hel", "lo ", "you"]), ["Hel", "lo", " you"]);
         assert_eq!(shown(&["NO", "_REP", "LY"]), ["", "", ""]);
         assert_eq!(shown(&["NO", "_REPLY", " yet"]), ["", "", "NO_REPLY yet"]);
+        assert_eq!(shown(&["[[reply_to_current]] NO", "_REPLY"]), ["", ""]);
     }
 
     #[test]
-    fn a_directive_is_held_back_with_all_behind_it() {
-        assert_eq!(shown(&["Hi [", "[send_to:x]]", " there"]), ["Hi", "", ""]);
+    fn a_directive_is_held_back_until_it_is_known_and_never_shown() {
+        assert_eq!(shown(&["Hi [", "[send_to:x]]", " there"]), ["Hi", "", " there"]);
+        assert_eq!(shown(&["Hi [[send", "_to:x", "]", "] there"]), ["Hi", "", "", " there"]);
         assert_eq!(shown(&["a [", "b]"]), ["a", " [b]"]);
+        assert_eq!(shown(&["a [[", "link]] b"]), ["a", " [[link]] b"]);
+    }
+
+    #[test]
+    fn code_is_shown_with_the_directives_in_it() {
+        assert_eq!(shown(&["```\n[[send_", "to:x]]\n"]), ["```\n[[send_", "to:x]]"]);
+        // Only the end of the line tells that this is no fence.
+        assert_eq!(shown(&["```a [[send_to:x]]", " b``` c\n", "d"]), ["```a", " b``` c", "\nd"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_shown_is_the_beginning_of_what_is_said(
+            pieces in prop::collection::vec(
+                prop::sample::select(vec![
+                    "[", "[[", "]]", "]", "send_to:", "reply_to_current", "x-1", " ", "\n", "```", "~~~", "`", "NO_REPLY", "é",
+                    "[[send_to:a]]",
+                ]),
+                0..30,
+            ),
+        ) {
+            let mut preview = Preview::default();
+            let shown: String = pieces.iter().map(|piece| preview.push(piece)).collect();
+            match parse_output(&pieces.concat()) {
+                Output::Say { text, .. } => prop_assert!(text.starts_with(&shown), "{shown:?} of {text:?}"),
+                Output::Silence => prop_assert_eq!(shown, ""),
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
-use crate::output::{Output, SILENCE_MARK, parse_output};
+use crate::output::{Output, history_line, parse_output};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::TOOL_CALLS_MAX;
 use cortex_types::{
@@ -298,10 +298,7 @@ impl Turn {
             reply.text.clone()
         };
         let output = parse_output(&said);
-        let content = match &output {
-            Output::Say(text) => text.clone(),
-            Output::Silence => SILENCE_MARK.to_owned(),
-        };
+        let content = history_line(&output);
         Effect::Finish { last_step, output, content }
     }
 
@@ -326,12 +323,14 @@ impl Turn {
         if let Some(reason) = self.budget_reason() {
             return Effect::Fail { notice: FailureNotice::Budget { reason: reason.clone() }, reason };
         }
-        let mut messages = self.context.messages();
+        let mut messages = self.context.messages().to_vec();
         messages.extend(self.steps.iter().filter_map(message));
         // After the last round the model gets one call without tools, so that it has to say something.
         let may_call = self.rounds() < self.limits.tool_rounds_max;
+        let (system, stable_system_bytes) = self.context.system();
         Effect::CallModel(ChatRequest {
-            system: self.context.system(),
+            system,
+            stable_system_bytes,
             messages,
             tools: if may_call { self.tools.clone() } else { Vec::new() },
             max_output_tokens: None,

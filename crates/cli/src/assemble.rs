@@ -8,8 +8,8 @@ use crate::home::Home;
 use cortex_models::{
     FoundKey, FoundKeys, ModelsConfig, ModelsError, PriceTable, SynapseSetting, Timeouts, http_client,
 };
-use cortex_runtime::RuntimeConfig;
-use cortex_server::{OwnerKey, ServeConfig};
+use cortex_runtime::{EngramSetting, RuntimeConfig};
+use cortex_server::{OwnerKey, ReadChannels, ServeConfig};
 use cortex_tools::{
     CalendarSource, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
 };
@@ -32,6 +32,7 @@ pub(crate) fn server(
     credentials: &Credentials,
     home: &Home,
     environment: &Environment,
+    read_channels: ReadChannels,
 ) -> Result<ServeConfig, Failure> {
     let ip = host_address(&settings.host).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     let ingest_key = settings.ingest_api_key.as_ref().or(credentials.ingest_api_key());
@@ -51,7 +52,18 @@ pub(crate) fn server(
         allowed_hosts: settings.allowed_hosts.clone(),
         allowed_origins: settings.allowed_origins.clone(),
         runtime: flow(settings, home),
-        models: models(settings, effective, environment)?,
+        read_channels,
+        models: models(settings, settings.model.as_ref(), effective, environment)?,
+        extraction_models: match &settings.extraction_model {
+            Some(model) => Some(models(settings, Some(model), effective, environment)?),
+            None => None,
+        },
+        engram: match (settings.engram_url.as_str(), effective.source("engramUrl")) {
+            ("off", _) => EngramSetting::Off,
+            (url, Source::Default) => EngramSetting::Probe(url.to_owned()),
+            (url, Source::Flag | Source::Env | Source::File) => EngramSetting::Explicit(url.to_owned()),
+        },
+        engram_allow_local: settings.engram.allow_local,
         tools: tools(settings, effective, home, environment)?,
         more_routes: Default::default(),
     })
@@ -76,7 +88,15 @@ fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
         undeclared_tools_ask: settings.undeclared_tools == Undeclared::Ask,
         scheduler_tick: Duration::from_secs(u64::from(settings.scheduler_tick_seconds)),
         scheduler_timezone: settings.scheduler_timezone.clone(),
+        extraction_interval: settings.extraction_interval,
+        turn_ttl: (settings.turn_ttl_days > 0)
+            .then(|| Duration::from_secs(24 * 60 * 60 * u64::from(settings.turn_ttl_days))),
+        gardener_tokens_per_day: limit(settings.gardener_tokens_per_day),
+        engram: None,
         embedder: cortex_models::Embedder::built_in(),
+        channels: settings.channel_settings(),
+        memory_enabled: settings.memory_enabled(),
+        context_tokens: (settings.context_tokens > 0).then_some(settings.context_tokens),
         workspace: home.workspace(),
         drain: Duration::from_secs(settings.drain_seconds),
     }
@@ -164,6 +184,7 @@ fn own_program() -> Result<PathBuf, Failure> {
 /// Which models may answer (D25).
 fn models(
     settings: &Settings,
+    model: Option<&String>,
     effective: &Effective,
     environment: &Environment,
 ) -> Result<ModelsConfig, Failure> {
@@ -180,7 +201,7 @@ fn models(
             (url, Source::Default) => SynapseSetting::Probe(url.to_owned()),
             (url, Source::Flag | Source::Env | Source::File) => SynapseSetting::Explicit(url.to_owned()),
         },
-        model: settings.model.clone(),
+        model: model.cloned(),
         found: FoundKeys {
             anthropic: found_key(environment, "ANTHROPIC"),
             openai: found_key(environment, "OPENAI"),
@@ -234,6 +255,12 @@ fn prices(settings: &Settings, effective: &Effective) -> Result<PriceTable, Fail
 pub(crate) fn tools_failure(problem: &str, effective: &Effective) -> Failure {
     let help = "rename the skill, or take its folder out of skillDirs";
     ConfigError::setting(effective.origin("skillDirs"), problem.to_owned(), help).into()
+}
+
+/// A memory service that cannot be meant.
+pub(crate) fn engram_failure(problem: &str, effective: &Effective) -> Failure {
+    let help = "give the address of an Engram service, or \"off\"";
+    ConfigError::setting(effective.origin("engramUrl"), problem.to_owned(), help).into()
 }
 
 /// Models that cannot be put together are a matter of the settings.

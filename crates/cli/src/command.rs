@@ -2,20 +2,26 @@
 
 mod approval;
 mod bench;
+mod channel;
 mod chat;
 mod completions;
 mod config;
+mod context;
 mod eval;
+mod gardener;
 mod health;
 mod inbox;
 mod key;
 mod logs;
 mod man;
+mod memory;
+mod op;
 mod outbox;
 mod restart;
 mod schedule;
 mod send;
 mod serve;
+mod shadow;
 mod skill;
 mod skill_host;
 mod start;
@@ -42,10 +48,16 @@ pub(crate) enum Command {
     Chat(chat::Args),
     Inbox(inbox::Args),
     Outbox(outbox::Args),
+    Memory(memory::Args),
+    Ops(op::Args),
+    Gardener(gardener::Args),
     Approvals(approval::Args),
     Schedule(schedule::Args),
     Skill(skill::Args),
     Trace(trace::Args),
+    Channel(channel::Args),
+    Shadow(shadow::Args),
+    Context(context::Args),
     Usage(usage::Args),
     Config(config::Args),
     Key(key::Args),
@@ -73,10 +85,16 @@ impl Command {
             Self::Chat(args) => chat::run(args, context),
             Self::Inbox(args) => inbox::run(args, context),
             Self::Outbox(args) => outbox::run(args, context),
+            Self::Memory(args) => memory::run(args, context),
+            Self::Gardener(args) => gardener::run(args, context),
+            Self::Ops(args) => op::run(args, context),
             Self::Approvals(args) => approval::run(args, context),
             Self::Schedule(args) => schedule::run(args, context),
             Self::Skill(args) => skill::run(args, context),
             Self::Trace(args) => trace::run(args, context),
+            Self::Channel(args) => channel::run(args, context),
+            Self::Shadow(args) => shadow::run(args, context),
+            Self::Context(args) => context::run(args, context),
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),
             Self::Key(args) => key::run(args, context),

@@ -1,8 +1,10 @@
 //! The server's settings: one table of keys, from which come the loader, the listing, the schema and the reference page.
 
 mod blocks;
+mod channels;
 mod diagnostic;
 mod document;
+mod edit;
 mod effective;
 mod expand;
 mod exposure;
@@ -17,6 +19,7 @@ mod table;
 
 pub(crate) use diagnostic::ConfigError;
 pub(crate) use document::document;
+pub(crate) use edit::{EditError, set_channel_mode};
 pub(crate) use effective::{Effective, Flags, Source, load};
 pub(crate) use exposure::{check_exposure, host_address};
 pub(crate) use list::{listed, listed_json};

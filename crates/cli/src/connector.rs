@@ -139,7 +139,10 @@ impl<'a> Connector<'a> {
             occurred_at: SystemClock::start().now().to_rfc3339(),
             metadata: data.map(|data| [("data".to_owned(), data.into())].into_iter().collect()),
         };
-        Ok(self.client.ingest(&event).await?.event_id)
+        self.client.ingest(&event).await?.event_id.ok_or_else(|| Failure::Coded {
+            code: "channel_off",
+            message: format!("the channel {SOURCE} is off; `cortex channel mode {SOURCE} live` opens it"),
+        })
     }
 
     /// What was said about an event so far is not shown again.

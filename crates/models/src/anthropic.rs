@@ -65,7 +65,12 @@ fn body(model: &str, request: &ChatRequest) -> Value {
             })
         },
     };
-    let messages: Vec<Value> = alternating(&request.messages, &blocks)
+    let mut sides = alternating(&request.messages, &blocks);
+    // The next round of tools begins with all of this.
+    if let Some(last) = sides.last_mut().and_then(|(_, content)| content.last_mut()) {
+        last["cache_control"] = cache_marker();
+    }
+    let messages: Vec<Value> = sides
         .into_iter()
         .map(|(side, content)| {
             let role = match side {
@@ -82,12 +87,30 @@ fn body(model: &str, request: &ChatRequest) -> Value {
         "stream": true,
     });
     if !request.system.is_empty() {
-        body["system"] = json!(request.system);
+        body["system"] = system(request);
     }
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(tool).collect();
     }
     body
+}
+
+/// The part that stays the same from turn to turn ends in a marker: up to there, tools included, the provider keeps it.
+fn system(request: &ChatRequest) -> Value {
+    match request.system.split_at_checked(request.stable_system_bytes) {
+        Some((stable, changing)) if !stable.is_empty() => {
+            let mut blocks = vec![json!({ "type": "text", "text": stable, "cache_control": cache_marker() })];
+            if !changing.is_empty() {
+                blocks.push(json!({ "type": "text", "text": changing }));
+            }
+            json!(blocks)
+        }
+        Some(_) | None => json!(request.system),
+    }
+}
+
+fn cache_marker() -> Value {
+    json!({ "type": "ephemeral" })
 }
 
 fn tool(tool: &ToolSpec) -> Value {

@@ -1,6 +1,8 @@
 //! The settings of the flow.
 
+use crate::engram::EngramClient;
 use cortex_models::Embedder;
+use cortex_types::ChannelSettings;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +32,20 @@ pub struct RuntimeConfig {
     pub scheduler_timezone: String,
     /// Makes the vectors of facts and of what was said.
     pub embedder: Embedder,
+    /// Messages of people between two extractions; 0 leaves extraction to the gardener's hours.
+    pub extraction_interval: u32,
+    /// How long history is kept; `None` is for ever.
+    pub turn_ttl: Option<Duration>,
+    /// What the gardener's models may cost a day; `None` is no limit.
+    pub gardener_tokens_per_day: Option<u64>,
+    /// The memory service that is used instead of the built-in memory.
+    pub engram: Option<EngramClient>,
+    /// What each channel may do, and who is who; can change while the server runs.
+    pub channels: ChannelSettings,
+    /// Whether facts are remembered: then the foreground is kept small and old channels are left out (D17).
+    pub memory_enabled: bool,
+    /// Tokens of a prompt and its answer; `None` goes by the model's name.
+    pub context_tokens: Option<u32>,
     /// Where SOUL.md and its kin are.
     pub workspace: PathBuf,
     /// How long running turns may take to finish once the server stops.
@@ -57,6 +73,13 @@ impl RuntimeConfig {
             scheduler_tick: Duration::from_secs(30),
             scheduler_timezone: "UTC".to_owned(),
             embedder: Embedder::built_in(),
+            extraction_interval: 3,
+            turn_ttl: Some(Duration::from_secs(30 * 24 * 60 * 60)),
+            gardener_tokens_per_day: Some(200_000),
+            engram: None,
+            channels: ChannelSettings::default(),
+            memory_enabled: true,
+            context_tokens: None,
             workspace,
             drain: Duration::from_secs(30),
         }

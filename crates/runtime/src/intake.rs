@@ -4,7 +4,7 @@ use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::read_answer;
 use cortex_store::{RetryRefused, StoreError};
-use cortex_types::{AcceptedEvent, EventId, Millis, NewEvent, Priority};
+use cortex_types::{AcceptedEvent, ChannelMode, EventId, Millis, NewEvent, Priority};
 use metrics::counter;
 use std::sync::Arc;
 
@@ -30,6 +30,10 @@ impl Intake {
     /// Returns after the event is on disk.
     pub async fn accept(&self, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
+        if self.0.channels.borrow().mode_of(&draft.source) == ChannelMode::Off {
+            counter!("cortex_events_channel_off_total").increment(1);
+            return Ok(AcceptedEvent::ChannelOff);
+        }
         // An answer to a question goes before the conversation that waits for it (D7).
         let answers = read_answer(&draft.text, draft.metadata_json.as_deref()).is_some();
         let event = NewEvent {
@@ -43,6 +47,7 @@ impl Intake {
             occurred_at: draft.occurred_at,
             metadata_json: draft.metadata_json,
             priority: if answers { Priority::Urgent } else { draft.priority },
+            channel: None,
         };
         let accepted = self.0.store.inbox().accept(event, now).await?;
         match &accepted {
@@ -56,6 +61,7 @@ impl Intake {
                     tracing::warn!(event = %first, "An event came again with another body; the first one stands");
                 }
             }
+            AcceptedEvent::ChannelOff => {}
         }
         Ok(accepted)
     }

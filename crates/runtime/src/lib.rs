@@ -1,12 +1,17 @@
 //! Drives the flow of an event: intake, pump, turn, effects, outbox.
 
 mod approval;
+mod channel;
 mod config;
+mod context;
 mod effect;
+mod engram;
 mod floor;
+mod gardener;
 mod intake;
 mod memory;
 mod mint;
+mod op;
 mod outbox;
 mod pump;
 mod runtime;
@@ -16,12 +21,18 @@ mod tool;
 mod turn;
 
 pub use approval::ApprovalDesk;
+pub use channel::{ChannelDesk, ChannelRow};
 pub use config::RuntimeConfig;
+pub use context::{Compacted, ContextDesk, ContextError, ShownContext};
+pub use cortex_brain::{access_count, strength};
+pub use engram::{EngramClient, EngramError, EngramHit, EngramMemory, EngramSetting};
+pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, GardenerTaskStatus};
 pub use intake::{IncomingEvent, Intake};
 pub use memory::{
     Imported, MemoryDesk, MemoryError, NewMemory, Recall, RecallBy, Recalled, RecalledItem, Reembedding,
     Remembered, VectorStatus,
 };
+pub use op::{Dispatch, OpDesk};
 pub use outbox::OutboxDesk;
 pub use pump::Pump;
 pub use runtime::{BootReport, Runtime};

@@ -1,10 +1,12 @@
 //! The desk for memory: keeps facts once, recalls them and what was said, and lets go of what is no longer asked for.
 
 mod exchange;
+mod known;
 mod recall;
 mod vectors;
 
 pub use exchange::Imported;
+pub(crate) use known::known_facts;
 pub use recall::{Recall, RecallBy, Recalled, RecalledItem};
 pub use vectors::{Reembedding, VectorStatus};
 

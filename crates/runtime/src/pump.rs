@@ -76,7 +76,7 @@ impl Pump {
     async fn claim(&mut self) -> Duration {
         let free = (self.parts.config.max_parallel_topics as usize).saturating_sub(self.turns.len());
         gauge!("cortex_turns_running").set(self.turns.len() as f64);
-        if free == 0 {
+        if free == 0 || !self.parts.channels.borrow().enabled {
             return LONGEST_SLEEP;
         }
         match self.claim_up_to(free).await {

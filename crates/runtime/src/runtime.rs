@@ -1,26 +1,30 @@
 //! The runtime as a whole: what its parts share, and what happens once at the start.
 
 use crate::approval::{self, ApprovalDesk};
+use crate::channel::ChannelDesk;
 use crate::config::RuntimeConfig;
+use crate::context::ContextDesk;
 use crate::effect::check_calls::asks_first;
 use crate::floor::FloorReader;
+use crate::gardener::Gardener;
 use crate::intake::Intake;
 use crate::memory::MemoryDesk;
 use crate::mint;
+use crate::op::{self, OpDesk};
 use crate::outbox::OutboxDesk;
 use crate::pump::Pump;
 use crate::schedule::ScheduleDesk;
 use crate::scheduler;
 use crate::tool::schedule::ScheduleTools;
-use cortex_brain::{FailureNotice, notice_text};
+use cortex_brain::{FailureNotice, notice_text, window_of};
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_store::{Recovered, Store, StoreError};
 use cortex_tools::{Registry, RegistryBuilder, RegistryError, ToolDefinition, ToolRunner};
-use cortex_types::{Clock, NewReply};
-use std::sync::Arc;
+use cortex_types::{ChannelSettings, Clock, NewReply};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// No lease and no planned retry lies further ahead than this; see `Outbox::clamp_future`.
@@ -35,8 +39,14 @@ pub(crate) struct Parts {
     pub(crate) floor: FloorReader,
     pub(crate) tools: Registry,
     pub(crate) memory: MemoryDesk,
+    /// What each channel may do now.
+    pub(crate) channels: watch::Sender<Arc<ChannelSettings>>,
+    /// Tokens of a prompt and its answer, once the models are known.
+    pub(crate) window: OnceLock<u32>,
     /// Rings when an event may have become claimable.
     pub(crate) arrived: Notify,
+    /// Rings when a turn was answered.
+    pub(crate) answered: Notify,
 }
 
 /// The flow of one home. Clones share it.
@@ -49,6 +59,8 @@ pub struct BootReport {
     pub recovered: Recovered,
     /// Messages and events whose lease or wait lay too far ahead, because a clock was set back.
     pub clamped: usize,
+    /// Ops that nobody would have ended any more.
+    pub orphaned: usize,
 }
 
 impl Runtime {
@@ -61,17 +73,26 @@ impl Runtime {
         tools: RegistryBuilder,
     ) -> Result<Self, RegistryError> {
         let floor = FloorReader::new(config.workspace.clone());
-        let schedules: Arc<dyn ToolRunner> =
-            Arc::new(ScheduleTools { store: store.clone(), timezone: config.scheduler_timezone.clone() });
+        let channels = watch::Sender::new(Arc::new(config.channels.clone()));
+        let schedules: Arc<dyn ToolRunner> = Arc::new(ScheduleTools {
+            store: store.clone(),
+            timezone: config.scheduler_timezone.clone(),
+            channels: channels.subscribe(),
+        });
         let memory = MemoryDesk::new(store.clone(), config.embedder.clone(), Arc::clone(&clock));
         let tools = tools.add_all(ScheduleTools::definitions(), &schedules)?.build();
-        Ok(Self(Arc::new(Parts { store, bus, clock, config, floor, tools, memory, arrived: Notify::new() })))
+        let (window, arrived, answered) = (OnceLock::new(), Notify::new(), Notify::new());
+        let parts =
+            Parts { store, bus, clock, config, floor, tools, memory, channels, window, arrived, answered };
+        Ok(Self(Arc::new(parts)))
     }
 
     /// Puts back what the process before left in flight. Only for the holder of the home's lock, before the pump.
     pub async fn recover(&self) -> Result<BootReport, StoreError> {
         let parts = &self.0;
         let now = parts.clock.now();
+        // Before anything is put into the outbox: what was live yesterday may be in shadow today.
+        self.channels().apply(parts.config.channels.clone()).await?;
         let notice = move |event: &cortex_types::Event| NewReply {
             id: mint::outbox_id(now),
             topic: event.topic.clone(),
@@ -81,7 +102,8 @@ impl Runtime {
         let recovered = parts.store.inbox().recover(parts.config.inbox_max_restarts, now, notice).await?;
         let messages = parts.store.outbox().clamp_future(FUTURE_MAX, now).await?;
         let clamped = messages + parts.store.inbox().clamp_future(FUTURE_MAX, now).await?;
-        Ok(BootReport { recovered, clamped })
+        let orphaned = op::fail_orphans(parts).await?;
+        Ok(BootReport { recovered, clamped, orphaned })
     }
 
     pub fn intake(&self) -> Intake {
@@ -92,8 +114,20 @@ impl Runtime {
         ApprovalDesk(Arc::clone(&self.0))
     }
 
+    pub fn channels(&self) -> ChannelDesk {
+        ChannelDesk(Arc::clone(&self.0))
+    }
+
+    pub fn context(&self) -> ContextDesk {
+        ContextDesk(Arc::clone(&self.0))
+    }
+
     pub fn schedules(&self) -> ScheduleDesk {
         ScheduleDesk(Arc::clone(&self.0))
+    }
+
+    pub fn ops(&self) -> OpDesk {
+        OpDesk(Arc::clone(&self.0))
     }
 
     pub fn memory(&self) -> MemoryDesk {
@@ -125,8 +159,16 @@ impl Runtime {
         OutboxDesk(Arc::clone(&self.0))
     }
 
+    /// The gardener, thinking with these models; run it once.
+    pub fn gardener(&self, models: Arc<Models>) -> Gardener {
+        Gardener::new(Arc::clone(&self.0), models)
+    }
+
     /// The pump that answers events with these models; run it once.
     pub fn pump(&self, models: Arc<Models>) -> Pump {
+        let windows = models.describe().into_iter().map(|provider| window_of(&provider.model));
+        // A second pump would be for the same models.
+        self.0.window.get_or_init(|| self.0.config.context_tokens.or(windows.min()).unwrap_or_default());
         Pump::new(Arc::clone(&self.0), models)
     }
 }

@@ -1,7 +1,7 @@
 //! The owner's desk for schedules: the same operations as `schedule.*`, without a model.
 
 use crate::runtime::Parts;
-use crate::scheduler::{event_of, plan};
+use crate::scheduler::{event_of, is_off, plan};
 use crate::tool::schedule::ScheduleTools;
 use cortex_brain::{DueRun, next_fires, slot_event_id};
 use cortex_store::{ScheduledJob, StoreError};
@@ -43,8 +43,11 @@ impl ScheduleDesk {
             ToolName::new("schedule", tool).map_err(|error| ScheduleError::Invalid(error.to_string()))?;
         let context =
             CallContext { topic: target, user_id, now: parts.clock.now(), cancel: CancellationToken::new() };
-        let tools =
-            ScheduleTools { store: parts.store.clone(), timezone: parts.config.scheduler_timezone.clone() };
+        let tools = ScheduleTools {
+            store: parts.store.clone(),
+            timezone: parts.config.scheduler_timezone.clone(),
+            channels: parts.channels.subscribe(),
+        };
         let refused = |error: ToolCallError| match error {
             ToolCallError::NotRun(reason) => ScheduleError::Invalid(reason),
             ToolCallError::Failed(_) | ToolCallError::TimedOut(_) | ToolCallError::Unknown(_) => {
@@ -81,6 +84,9 @@ impl ScheduleDesk {
     pub async fn run_now(&self, id: i64) -> Result<AcceptedEvent, ScheduleError> {
         let job = self.find(id).await?;
         let now = self.0.clock.now();
+        if is_off(&self.0.channels.borrow(), &job) {
+            return Ok(AcceptedEvent::ChannelOff);
+        }
         let run =
             DueRun { slot: now, event_id: format!("{}:now", slot_event_id(&id.to_string(), now)), missed: 0 };
         let accepted = self.0.store.inbox().accept(event_of(&job, &run, now), now).await?;

@@ -4,7 +4,9 @@ use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{Cron, DueRun, JobView, Overlap, Schedule, decide_slots, next_fires};
 use cortex_store::{ScheduledJob, Store, StoreError, Timing};
-use cortex_types::{Millis, NewEvent, NewReply, Priority};
+use cortex_types::{
+    ChannelMode, ChannelSettings, Millis, NewEvent, NewReply, Priority, SlotOutcome, SlotRecord,
+};
 use jiff::tz::TimeZone;
 use metrics::counter;
 use serde::Serialize;
@@ -30,13 +32,14 @@ pub(crate) async fn run(parts: Arc<Parts>, stop: CancellationToken) {
 /// One look at the clock.
 pub(crate) async fn tick(parts: &Parts) -> Result<(), StoreError> {
     let now = parts.clock.now();
+    let channels = Arc::clone(&parts.channels.borrow());
     loop {
         let due = parts.store.schedules().due(now, JOBS_PER_LOOK).await?;
         let is_last = due.len() < JOBS_PER_LOOK as usize;
         for job in due {
             match plan(&job) {
                 Ok((schedule, zone)) => {
-                    if decide(&parts.store, &job, &schedule, &zone, now).await? {
+                    if decide(&parts.store, &channels, &job, &schedule, &zone, now).await? {
                         parts.arrived.notify_one();
                     }
                 }
@@ -51,9 +54,14 @@ pub(crate) async fn tick(parts: &Parts) -> Result<(), StoreError> {
 
 /// Gives every slot up to now its record before a person changes the job: a slot is judged by the state it passed in.
 /// Whether a run became due with it.
-pub(crate) async fn settle(store: &Store, job: &ScheduledJob, now: Millis) -> Result<bool, StoreError> {
+pub(crate) async fn settle(
+    store: &Store,
+    channels: &ChannelSettings,
+    job: &ScheduledJob,
+    now: Millis,
+) -> Result<bool, StoreError> {
     match plan(job) {
-        Ok((schedule, zone)) => decide(store, job, &schedule, &zone, now).await,
+        Ok((schedule, zone)) => decide(store, channels, job, &schedule, &zone, now).await,
         // A job that cannot be read has no slots, and its change may be what mends it.
         Err(_) => Ok(false),
     }
@@ -61,6 +69,7 @@ pub(crate) async fn settle(store: &Store, job: &ScheduledJob, now: Millis) -> Re
 
 async fn decide(
     store: &Store,
+    channels: &ChannelSettings,
     job: &ScheduledJob,
     schedule: &Schedule,
     zone: &TimeZone,
@@ -78,10 +87,12 @@ async fn decide(
         decided_until: job.decided_until,
     };
     let tick = decide_slots(&view, now);
-    let event = tick.run.as_ref().map(|run| event_of(job, run, now));
+    let is_off = is_off(channels, job);
+    let event = tick.run.as_ref().filter(|_| !is_off).map(|run| event_of(job, run, now));
     let is_run = event.is_some();
+    let records = tick.records.into_iter().map(|record| if is_off { skipped(record) } else { record });
     let next = next_fires(schedule, zone, tick.decided_until.max(now), 1).first().copied();
-    let decided = store.schedules().decide(job.id, tick.records, event, next, now).await?;
+    let decided = store.schedules().decide(job.id, records.collect(), event, next, now).await?;
     let fired = decided && is_run;
     if fired {
         counter!("cortex_schedule_fires_total").increment(1);
@@ -104,6 +115,21 @@ async fn set_aside(store: &Store, job: &ScheduledJob, reason: &str, now: Millis)
     store.schedules().set_aside(job.id, notice, now).await
 }
 
+/// Whether events of this job would come over a channel that is off: then there are none (D18).
+pub(crate) fn is_off(channels: &ChannelSettings, job: &ScheduledJob) -> bool {
+    channels.mode_of_event(CRON, &job.target.source) == ChannelMode::Off
+}
+
+fn skipped(record: SlotRecord) -> SlotRecord {
+    match record.outcome {
+        SlotOutcome::Fired | SlotOutcome::CaughtUp => SlotRecord { outcome: SlotOutcome::Skipped, ..record },
+        SlotOutcome::Skipped | SlotOutcome::Missed => record,
+    }
+}
+
+/// The channel of events that schedules make.
+const CRON: &str = "cron";
+
 /// What the event of a due run says of itself.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,7 +148,7 @@ pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEven
         count => format!("\n({count} earlier runs were missed.)"),
     };
     let metadata =
-        DueMetadata { channel: "cron", job_id: job.id, slot: run.slot.to_rfc3339(), missed: run.missed };
+        DueMetadata { channel: CRON, job_id: job.id, slot: run.slot.to_rfc3339(), missed: run.missed };
     NewEvent {
         id: mint::event_id(now),
         source: job.target.source.clone(),
@@ -134,6 +160,7 @@ pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEven
         occurred_at: run.slot,
         metadata_json: serde_json::to_string(&metadata).ok(),
         priority: Priority::Normal,
+        channel: Some(CRON.to_owned()),
     }
 }
 

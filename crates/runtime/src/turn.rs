@@ -1,20 +1,21 @@
 //! Runs one turn: performs what the brain decides and journals what it learns.
 
 use crate::approval::answer_event;
+use crate::context::EventContext;
 use crate::effect::ask_approval::questions;
 use crate::effect::call_model::{Asked, call_model};
 use crate::effect::check_calls::check_calls;
 use crate::effect::end_turn::{end_turn, patiently, suspended};
 use crate::effect::run_tool::run_tools;
-use crate::mint;
 use crate::runtime::Parts;
+use crate::{channel, context, mint};
 use cortex_brain::{
-    Effect, FailureNotice, HistoryLine, Input, Output, Speaker, Turn, TurnContext, TurnLimits, backoff,
-    notice_text, read_answer,
+    Effect, FailureNotice, Input, Output, Turn, TurnLimits, backoff, count_tokens, last_words, notice_text,
+    read_answer,
 };
 use cortex_models::Models;
-use cortex_store::{Claimed, FinishedTurn, HistoryRow, StoreError, TurnEnd};
-use cortex_types::{Event, Millis, ModelCall, NewReply, Step, StepBody, ToolCall, ToolSpec};
+use cortex_store::{Claimed, FinishedTurn, StoreError, TurnEnd, TurnTokens};
+use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Step, StepBody, ToolCall, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -25,11 +26,11 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, cancel: &CancellationToken) {
     fail_point!("turn.after_claim");
     let Claimed { event, steps } = claimed;
-    let mut journal = Journal { next_number: steps.len(), unpaid: Vec::new() };
+    let mut journal = Journal { next_number: steps.len(), ..Journal::default() };
     let bodies = steps.into_iter().map(|step| step.body).collect();
     let ended = match read_answer(&event.text, event.metadata_json.as_deref()) {
         Some(answer) => answer_event(parts, &event, &answer).await.map(Ended::By),
-        None => match prepare(parts, &event, bodies).await {
+        None => match prepare(parts, &event, bodies, &mut journal).await {
             Ok(turn) => Ok(drive(parts, models, &event, turn, &mut journal, cancel).await),
             Err(error) => Err(error),
         },
@@ -55,10 +56,15 @@ enum Ended {
 }
 
 /// What the journal of this turn still needs.
+#[derive(Default)]
 struct Journal {
     next_number: usize,
     /// Model calls that no recorded step carries yet.
     unpaid: Vec<ModelCall>,
+    /// Ops whose end stands in the prompt.
+    shown: Vec<OpId>,
+    /// Those that a model has seen there. An answer from an earlier attempt was given without them.
+    read: Vec<OpId>,
 }
 
 impl Journal {
@@ -69,28 +75,23 @@ impl Journal {
     }
 }
 
-async fn prepare(parts: &Parts, event: &Event, steps: Vec<StepBody>) -> Result<Turn, StoreError> {
+async fn prepare(
+    parts: &Parts,
+    event: &Event,
+    steps: Vec<StepBody>,
+    journal: &mut Journal,
+) -> Result<Turn, StoreError> {
     let config = &parts.config;
-    // A group is a user's line and what answered it.
-    let lines = config.active_window_size.saturating_mul(2);
-    let history = parts.store.turns().history(event.topic.clone(), lines).await?;
-    let context = TurnContext {
-        floor: parts.floor.read().await,
-        history: history.into_iter().map(line).collect(),
-        event: event.clone(),
-    };
     let limits = TurnLimits {
         attempts_max: config.inbox_max_attempts,
         tool_rounds_max: config.max_tool_rounds,
         tokens_max: config.max_tokens_per_event,
         day_tokens_left: day_tokens_left(parts).await?,
     };
-    Ok(Turn::new(context, limits, offered(parts), steps))
-}
-
-fn line(row: HistoryRow) -> HistoryLine {
-    let speaker = if row.role == "user" { Speaker::User } else { Speaker::Assistant };
-    HistoryLine { speaker, content: row.content }
+    let tools = offered(parts);
+    let EventContext { context, ended_ops } = context::of_event(parts, event, &tools).await?;
+    journal.shown = ended_ops;
+    Ok(Turn::new(context, limits, tools, steps))
 }
 
 async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreError> {
@@ -101,7 +102,7 @@ async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreError> {
 }
 
 /// The tools as the model sees them.
-fn offered(parts: &Parts) -> Vec<ToolSpec> {
+pub(crate) fn offered(parts: &Parts) -> Vec<ToolSpec> {
     let tools = parts.tools.definitions().into_iter().map(|tool| ToolSpec {
         name: tool.name.as_str().to_owned(),
         description: tool.description,
@@ -166,7 +167,10 @@ async fn perform(
             journal.unpaid.extend(calls);
             fail_point!("turn.after_model");
             match asked {
-                Asked::Learned(input) => Ok(Performed::Learned(input)),
+                Asked::Learned(input) => {
+                    journal.read.clone_from(&journal.shown);
+                    Ok(Performed::Learned(input))
+                }
                 Asked::Cancelled => ended(TurnEnd::Parked),
             }
         }
@@ -181,8 +185,12 @@ async fn perform(
         Effect::Finish { last_step, output, content } => {
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
-            let replies = replies(event, output, now);
-            ended(TurnEnd::Answered(FinishedTurn { last_step, content, replies }))
+            let replies = replies(parts, event, output, now).await?;
+            let tokens = TurnTokens { heard: count_tokens(&event.text), said: count_tokens(&content) };
+            let summary = last_words(&event.text, &content);
+            let acknowledged = std::mem::take(&mut journal.read);
+            let finished = FinishedTurn { last_step, content, replies, tokens, summary, acknowledged };
+            ended(TurnEnd::Answered(finished))
         }
         Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
         Effect::Fail { reason, notice } => ended(failed(parts, event, &reason, notice)),
@@ -234,11 +242,28 @@ async fn suspend(
     Ok(Performed::Ended(Ended::Suspended))
 }
 
-fn replies(event: &Event, output: Output, now: Millis) -> Vec<NewReply> {
-    match output {
-        Output::Say(text) => vec![reply_to(event, text, now)],
-        Output::Silence => Vec::new(),
+/// What goes out for an answer: its words to every target, and a line for each target that cannot be reached.
+async fn replies(
+    parts: &Parts,
+    event: &Event,
+    output: Output,
+    now: Millis,
+) -> Result<Vec<NewReply>, StoreError> {
+    let Output::Say { text, to } = output else { return Ok(Vec::new()) };
+    let mut replies = Vec::new();
+    if to.current {
+        replies.push(reply_to(event, text.clone(), now));
     }
+    for channel in &to.channels {
+        replies.push(match channel::target_topic(parts, event, channel).await? {
+            Ok(topic) => NewReply { topic, ..reply_to(event, text.clone(), now) },
+            Err(reason) => {
+                let said = if to.current { String::new() } else { format!("\n\n{text}") };
+                reply_to(event, format!("I could not send this to {channel}: {reason}{said}"), now)
+            }
+        });
+    }
+    Ok(replies)
 }
 
 fn reply_to(event: &Event, text: String, now: Millis) -> NewReply {

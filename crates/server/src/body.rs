@@ -4,7 +4,7 @@ use crate::refusal::Refusal;
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use cortex_api::ErrorCode;
-use cortex_types::limits::{BODY_BYTES_MAX, JSON_DEPTH_MAX};
+use cortex_types::limits::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, JSON_DEPTH_MAX};
 use serde_json::{Map, Value};
 
 /// A JSON object of at most `BODY_BYTES_MAX` bytes and `JSON_DEPTH_MAX` levels.
@@ -14,7 +14,7 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
-        let bytes = read(request.into_body()).await?;
+        let bytes = read(request.into_body(), BODY_BYTES_MAX).await?;
         if is_too_deep(&bytes) {
             let detail = format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels");
             return Err(Refusal::invalid(vec![detail]));
@@ -27,16 +27,29 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     }
 }
 
-async fn read(body: Body) -> Result<axum::body::Bytes, Refusal> {
+/// Lines of text of at most `IMPORT_BYTES_MAX` bytes.
+pub(crate) struct TextBody(pub(crate) String);
+
+impl<S: Send + Sync> FromRequest<S> for TextBody {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
+        let bytes = read(request.into_body(), IMPORT_BYTES_MAX).await?;
+        let text = String::from_utf8(bytes.into());
+        text.map(Self).map_err(|_| Refusal::invalid(vec!["Request body must be UTF-8".to_owned()]))
+    }
+}
+
+async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Refusal> {
     let too_large = || {
-        let detail = format!("Request body must be at most {BODY_BYTES_MAX} bytes");
+        let detail = format!("Request body must be at most {bytes_max} bytes");
         Refusal::because(ErrorCode::PayloadTooLarge, detail)
     };
     // An honest length is refused before a byte is read.
-    if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
+    if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large());
     }
-    axum::body::to_bytes(body, BODY_BYTES_MAX).await.map_err(|error| {
+    axum::body::to_bytes(body, bytes_max).await.map_err(|error| {
         let source = std::error::Error::source(&error);
         if source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
             too_large()

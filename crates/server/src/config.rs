@@ -3,11 +3,16 @@
 use crate::auth::OwnerKey;
 use axum::Router;
 use cortex_models::ModelsConfig;
-use cortex_runtime::RuntimeConfig;
+use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
+use cortex_types::ChannelSettings;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where the settings of channels come from.
+pub type ReadChannels = Arc<dyn Fn() -> Result<ChannelSettings, String> + Send + Sync>;
 
 /// Everything `start` needs. Nothing here is read from the environment.
 pub struct ServeConfig {
@@ -23,7 +28,15 @@ pub struct ServeConfig {
     /// Origins besides this server's own that browsers may come from.
     pub allowed_origins: Vec<String>,
     pub runtime: RuntimeConfig,
+    /// Reads the settings of channels again, as they are now; an error says what is wrong with them.
+    pub read_channels: ReadChannels,
     pub models: ModelsConfig,
+    /// The models that extract facts, where they are others.
+    pub extraction_models: Option<ModelsConfig>,
+    /// The memory service that is used instead of the built-in memory.
+    pub engram: EngramSetting,
+    /// Whether programs on this machine may use `/engram` without a key.
+    pub engram_allow_local: bool,
     pub tools: ToolboxConfig,
     /// More routes behind the same guard; the benchmarks put their baselines here.
     pub more_routes: Router,

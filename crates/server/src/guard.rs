@@ -2,13 +2,13 @@
 
 use crate::auth::Verdict;
 use crate::refusal::Refusal;
-use crate::routes::OPEN_ROUTES;
+use crate::routes::{OPEN_ROUTES, OpenTo};
 use crate::state::AppState;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cortex_api::ErrorCode;
-use http::header::{HOST, ORIGIN};
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::{HeaderMap, Uri};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -26,10 +26,17 @@ pub(crate) struct Doors {
     hosts: Vec<String>,
     origins: Vec<String>,
     places: Semaphore,
+    /// Whether Engram clients on this machine need no key.
+    engram_is_open: bool,
 }
 
 impl Doors {
-    pub(crate) fn new(address: SocketAddr, more_hosts: &[String], more_origins: &[String]) -> Self {
+    pub(crate) fn new(
+        address: SocketAddr,
+        more_hosts: &[String],
+        more_origins: &[String],
+        engram_allow_local: bool,
+    ) -> Self {
         let mut hosts: Vec<String> = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned).into();
         if !address.ip().is_unspecified() {
             hosts.push(match address.ip() {
@@ -40,7 +47,9 @@ impl Doors {
         hosts.extend(more_hosts.iter().map(|host| host.to_ascii_lowercase()));
         let own = hosts.iter().map(|host| format!("http://{host}:{}", address.port()));
         let origins = own.chain(more_origins.iter().map(|origin| origin.to_ascii_lowercase())).collect();
-        Self { hosts, origins, places: Semaphore::new(REQUESTS_MAX) }
+        // A bind that others can reach has no clients that are surely local.
+        let engram_is_open = engram_allow_local && address.ip().is_loopback();
+        Self { hosts, origins, places: Semaphore::new(REQUESTS_MAX), engram_is_open }
     }
 
     /// A page elsewhere that points its own name at this machine still names itself here.
@@ -76,7 +85,7 @@ pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: N
         return Refusal::because(ErrorCode::OriginNotAllowed, "add the origin to allowedOrigins to use it")
             .into_response();
     }
-    if !OPEN_ROUTES.contains(&request.uri().path())
+    if !is_open(&app, &request)
         && let Err(refusal) = check_key(&app, &request)
     {
         return refusal.into_response();
@@ -87,9 +96,28 @@ pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: N
     next.run(request).await
 }
 
+/// Whether a request needs no credential. One that brings a credential is judged by it all the same.
+fn is_open(app: &AppState, request: &Request) -> bool {
+    let headers = request.headers();
+    let found = OPEN_ROUTES.iter().find(|route| route.is_at(request.uri().path()));
+    match found.map(|route| route.to) {
+        None => false,
+        Some(OpenTo::Everybody) => true,
+        Some(OpenTo::LocalEngramClients) => {
+            app.doors.engram_is_open
+                && peer(request).is_loopback()
+                && !headers.contains_key(ORIGIN)
+                && !headers.contains_key(AUTHORIZATION)
+        }
+    }
+}
+
+fn peer(request: &Request) -> IpAddr {
+    request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0)
+}
+
 fn check_key(app: &AppState, request: &Request) -> Result<(), Refusal> {
-    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
-    match app.keys.judge(request.headers(), peer) {
+    match app.keys.judge(request.headers(), peer(request)) {
         Verdict::Owner => Ok(()),
         Verdict::Missing | Verdict::Wrong => Err(Refusal::new(ErrorCode::Unauthorized)),
         Verdict::Throttled { retry_after } => {
@@ -104,7 +132,12 @@ mod tests {
     use http::HeaderValue;
 
     fn doors() -> Doors {
-        Doors::new(([127, 0, 0, 1], 7751).into(), &["cortex.lan".to_owned()], &["https://ui.lan".to_owned()])
+        Doors::new(
+            ([127, 0, 0, 1], 7751).into(),
+            &["cortex.lan".to_owned()],
+            &["https://ui.lan".to_owned()],
+            false,
+        )
     }
 
     #[test]

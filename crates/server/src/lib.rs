@@ -17,8 +17,8 @@ mod state;
 
 pub use auth::OwnerKey;
 pub use body::JsonBody;
-pub use config::ServeConfig;
+pub use config::{ReadChannels, ServeConfig};
 pub use refusal::Refusal;
 pub use routes::ingest::read_event;
-pub use routes::{OPEN_ROUTES, openapi};
+pub use routes::{OPEN_ROUTES, OpenRoute, OpenTo, openapi};
 pub use start::{RunningServer, StartError, start, start_with_clock};

@@ -35,6 +35,23 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// The status and one line, for a door that has another shape of refusal.
+    pub(crate) fn in_words(self) -> (StatusCode, String) {
+        let status = self.status();
+        let words = if self.0.details.is_empty() {
+            self.0.error.as_str().to_owned()
+        } else {
+            self.0.details.join("; ")
+        };
+        (status, words)
+    }
+
+    fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         match error {
@@ -55,8 +72,7 @@ impl From<StoreError> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status =
-            StatusCode::from_u16(self.0.error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.status();
         let seconds = self.0.retry_after_ms.map(|wait| wait.div_ceil(1_000).max(1));
         let mut response = (status, Json(self.0)).into_response();
         if let Some(seconds) = seconds {

@@ -10,11 +10,17 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 mod approval;
+mod channel;
+mod context;
+mod engram;
 mod event;
+mod gardener;
 mod health;
 mod inbox;
 pub(crate) mod ingest;
+mod memory;
 mod metrics;
+mod op;
 mod openapi;
 mod outbox;
 mod outbox_admin;
@@ -23,8 +29,38 @@ mod status;
 mod tool;
 mod usage;
 
+/// A route that needs no credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenRoute {
+    /// With a star at its end: everything below it.
+    pub path: &'static str,
+    pub to: OpenTo,
+}
+
+/// Who needs none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenTo {
+    Everybody,
+    /// A program on this machine that is no web page, where `engram.allowLocal` says so.
+    LocalEngramClients,
+}
+
 /// The routes that need no credential. Every other route answers 401 without one.
-pub const OPEN_ROUTES: &[&str] = &["/health", "/healthz", "/readyz"];
+pub const OPEN_ROUTES: &[OpenRoute] = &[
+    OpenRoute { path: "/health", to: OpenTo::Everybody },
+    OpenRoute { path: "/healthz", to: OpenTo::Everybody },
+    OpenRoute { path: "/readyz", to: OpenTo::Everybody },
+    OpenRoute { path: "/engram/*", to: OpenTo::LocalEngramClients },
+];
+
+impl OpenRoute {
+    pub(crate) fn is_at(self, path: &str) -> bool {
+        match self.path.strip_suffix('*') {
+            Some(start) => path.starts_with(start),
+            None => path == self.path,
+        }
+    }
+}
 
 /// The whole service: every route behind the guard.
 pub(crate) fn router(app: AppState, more_routes: Router) -> Router {
@@ -70,6 +106,11 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(approval::grant))
         .routes(routes!(approval::grants))
         .routes(routes!(approval::revoke))
+        .routes(routes!(channel::list))
+        .routes(routes!(channel::reload))
+        .routes(routes!(channel::shadow))
+        .routes(routes!(context::show))
+        .routes(routes!(context::undo))
         .routes(routes!(schedule::list))
         .routes(routes!(schedule::create))
         .routes(routes!(schedule::preview))
@@ -79,6 +120,32 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(schedule::resume))
         .routes(routes!(schedule::delete))
         .routes(routes!(schedule::run_now))
+        .routes(routes!(op::list))
+        .routes(routes!(op::add))
+        .routes(routes!(op::show))
+        .routes(routes!(op::complete))
+        .routes(routes!(op::fail))
+        .routes(routes!(op::cancel))
+        .routes(routes!(gardener::status))
+        .routes(routes!(gardener::run))
+        .routes(routes!(memory::list))
+        .routes(routes!(memory::search))
+        .routes(routes!(memory::export))
+        .routes(routes!(memory::import))
+        .routes(routes!(memory::show))
+        .routes(routes!(memory::edit))
+        .routes(routes!(memory::pin))
+        .routes(routes!(memory::unpin))
+        .routes(routes!(memory::forget))
+        .routes(routes!(engram::remember))
+        .routes(routes!(engram::recall))
+        .routes(routes!(engram::hydrate))
+        .routes(routes!(engram::forget))
+        .routes(routes!(engram::capabilities))
+        .routes(routes!(engram::stats))
+        .routes(routes!(engram::health))
+        .routes(routes!(engram::export))
+        .routes(routes!(engram::import))
         .routes(routes!(tool::list))
         .routes(routes!(tool::trust))
         .routes(routes!(usage::usage))

@@ -1,13 +1,13 @@
 //! Starts and stops the server: lock, store, recovery, socket, models, pump; and the same backwards.
 
 use crate::auth::KeyRing;
-use crate::config::ServeConfig;
+use crate::config::{ReadChannels, ServeConfig};
 use crate::guard::Doors;
 use crate::state::App;
 use crate::{listener, metrics, routes};
 use cortex_bus::Bus;
 use cortex_models::{Models, ModelsConfig, ModelsError};
-use cortex_runtime::Runtime;
+use cortex_runtime::{ChannelDesk, EngramClient, EngramError, EngramSetting, Runtime, RuntimeConfig};
 use cortex_store::{
     HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreHealth, StoreThread,
 };
@@ -37,6 +37,8 @@ pub enum StartError {
     #[error(transparent)]
     Models(#[from] ModelsError),
     #[error(transparent)]
+    Engram(#[from] EngramError),
+    #[error(transparent)]
     Tools(#[from] ToolboxError),
     #[error(transparent)]
     Registry(#[from] RegistryError),
@@ -45,6 +47,8 @@ pub enum StartError {
 /// A server at work. Dropping it stops nothing; call `stop`.
 pub struct RunningServer {
     address: SocketAddr,
+    channels: ChannelDesk,
+    read_channels: ReadChannels,
     /// Ends the doors first, so that nothing new comes in while turns finish.
     stop_doors: CancellationToken,
     stop_turns: CancellationToken,
@@ -52,6 +56,7 @@ pub struct RunningServer {
     turns: JoinHandle<()>,
     watcher: JoinHandle<()>,
     keeper: JoinHandle<()>,
+    gardener: JoinHandle<()>,
     toolbox: Arc<Toolbox>,
     store: StoreThread,
     lock: HomeLock,
@@ -75,7 +80,8 @@ pub async fn start_with_clock(
     let trust = StoredTrust { store: store.clone(), clock: Arc::clone(&clock) };
     let (toolbox, tools) = Toolbox::open(config.tools, Arc::new(trust)).await?;
     let toolbox = Arc::new(toolbox);
-    let runtime = Runtime::new(config.runtime, store.clone(), bus.clone(), Arc::clone(&clock), tools)?;
+    let flow = with_engram(config.runtime, &config.engram, &config.models).await?;
+    let runtime = Runtime::new(flow, store.clone(), bus.clone(), Arc::clone(&clock), tools)?;
     let boot = runtime.recover().await?;
     tracing::info!(
         requeued = boot.recovered.requeued,
@@ -87,7 +93,9 @@ pub async fn start_with_clock(
     let listener = TcpListener::bind(config.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
+    let read_channels = Arc::clone(&config.read_channels);
     let app = Arc::new(App {
+        read_channels: config.read_channels,
         runtime: runtime.clone(),
         toolbox: Arc::clone(&toolbox),
         intake: runtime.intake(),
@@ -96,29 +104,42 @@ pub async fn start_with_clock(
         bus,
         clock: Arc::clone(&clock),
         keys: KeyRing::new(&keys),
-        doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins),
+        doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.engram_allow_local),
         metrics: metrics::handle(),
         address,
         started_at: clock.now(),
         models: OnceLock::new(),
+        gardener: OnceLock::new(),
         stopping: stop_doors.clone(),
     });
     let router = routes::router(Arc::clone(&app), config.more_routes);
-    let models = chosen_models(config.models, clock).await?;
+    let models = chosen_models(config.models, Arc::clone(&clock)).await?;
     drop(app.models.set(Arc::clone(&models)));
+    let extracting = match config.extraction_models {
+        Some(others) => chosen_models(others, clock).await?,
+        None => Arc::clone(&models),
+    };
+    let gardener = runtime.gardener(extracting);
+    drop(app.gardener.set(gardener.clone()));
     let doors = tokio::spawn(listener::serve(listener, router, stop_doors.clone()));
     let turns = tokio::spawn(runtime.pump(models).run(stop_turns.clone()));
+    let channels = runtime.channels();
     let keeper_stop = stop_doors.clone();
     let keeper = tokio::spawn(async move { runtime.keep_time(keeper_stop).await });
+    let garden_stop = stop_doors.clone();
+    let gardener = tokio::spawn(async move { gardener.run(garden_stop).await });
     let watcher = tokio::spawn(watch_store(store, stop_doors.clone()));
     Ok(RunningServer {
         address,
+        channels,
+        read_channels,
         stop_doors,
         stop_turns,
         doors,
         turns,
         watcher,
         keeper,
+        gardener,
         toolbox,
         store: store_thread,
         lock,
@@ -130,11 +151,17 @@ impl RunningServer {
         self.address
     }
 
+    /// Reads the settings of channels again and puts them in force; those before stay when that fails.
+    pub async fn reload_channels(&self) -> Result<(), String> {
+        let settings = (self.read_channels)()?;
+        self.channels.apply(settings).await.map(drop).map_err(|error| error.to_string())
+    }
+
     /// Stops accepting, lets turns finish or parks them, and closes the store.
     pub async fn stop(self) {
         self.stop_doors.cancel();
         self.stop_turns.cancel();
-        for task in [self.doors, self.turns, self.watcher, self.keeper] {
+        for task in [self.doors, self.turns, self.watcher, self.keeper, self.gardener] {
             if let Err(error) = task.await {
                 tracing::error!(%error, "A part of the server ended by a panic");
             }
@@ -159,6 +186,19 @@ async fn keep_keys(
     }
     // Only the keys this start was given: an older digest in the table opens nothing any more.
     Ok(config.owner_keys.iter().map(crate::auth::OwnerKey::row).collect())
+}
+
+/// A memory service that is meant and found takes the place of the built-in memory.
+async fn with_engram(
+    mut flow: RuntimeConfig,
+    setting: &EngramSetting,
+    models: &ModelsConfig,
+) -> Result<RuntimeConfig, EngramError> {
+    if let Some(engram) = EngramClient::find(setting, models.client.clone()).await? {
+        tracing::info!(?engram, "Memory is kept by an Engram service");
+        flow.engram = Some(engram);
+    }
+    Ok(flow)
 }
 
 async fn chosen_models(config: ModelsConfig, clock: Arc<dyn Clock>) -> Result<Arc<Models>, ModelsError> {

@@ -1,10 +1,11 @@
 //! What every handler can reach.
 
 use crate::auth::KeyRing;
+use crate::config::ReadChannels;
 use crate::guard::Doors;
 use cortex_bus::Bus;
 use cortex_models::Models;
-use cortex_runtime::{Intake, OutboxDesk, Runtime};
+use cortex_runtime::{Gardener, Intake, OutboxDesk, Runtime};
 use cortex_store::{Store, StoreHealth};
 use cortex_tools::Toolbox;
 use cortex_types::{Clock, Millis};
@@ -17,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) type AppState = Arc<App>;
 
 pub(crate) struct App {
+    /// Reads the settings of channels again.
+    pub(crate) read_channels: ReadChannels,
     pub(crate) runtime: Runtime,
     pub(crate) toolbox: Arc<Toolbox>,
     pub(crate) intake: Intake,
@@ -31,6 +34,8 @@ pub(crate) struct App {
     pub(crate) started_at: Millis,
     /// Set once the models are chosen; until then the server accepts but does not answer.
     pub(crate) models: OnceLock<Arc<Models>>,
+    /// Set with the models, which think for it.
+    pub(crate) gardener: OnceLock<Gardener>,
     /// Ends what would otherwise stay open for ever, such as a live stream.
     pub(crate) stopping: CancellationToken,
 }

@@ -23,16 +23,28 @@ CREATE TABLE ops (
 CREATE INDEX ops_shown ON ops(dispatched_at) WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed');
 CREATE INDEX ops_status ON ops(status);
 
--- One line for each channel of each person: its newest topic.
+-- A topic's lines lie side by side here: reading a history costs the same however much was said elsewhere meanwhile.
+DROP INDEX turns_topic;
+CREATE INDEX turns_topic ON turns(topic_id, id, role, content, timestamp, tokens, checksum);
+
+-- The modes in force, as the settings have them; the row with no name is for channels that are not listed.
+CREATE TABLE channel_modes (
+  channel TEXT PRIMARY KEY,
+  mode TEXT NOT NULL,                     -- off|shadow|live
+  topic TEXT                              -- where a send from another channel goes
+) WITHOUT ROWID;
+
+-- One line for each channel of each user: its newest topic.
 CREATE TABLE channel_states (
   channel TEXT NOT NULL,
-  person TEXT NOT NULL,
+  user_id TEXT NOT NULL,
   topic_id INTEGER NOT NULL REFERENCES topics(id),
   last_message_at INTEGER NOT NULL,
   summary TEXT NOT NULL DEFAULT '',
   layer TEXT NOT NULL DEFAULT 'foreground', -- foreground|background|archived
-  PRIMARY KEY (channel, person)
+  PRIMARY KEY (channel, user_id)
 ) WITHOUT ROWID;
+CREATE INDEX channel_states_recent ON channel_states(last_message_at);
 
 -- A summary stands for the turns it covers; they stay. Undone ones are passed over.
 CREATE TABLE turn_summaries (
@@ -82,14 +94,22 @@ CREATE VIEW cortex_session AS SELECT
   inbox_messages.metadata_json AS metadata
 FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq;
 
-CREATE VIEW cortex_channel_states AS SELECT
-  channel,
-  max(last_message_at) AS last_message_at,
-  (SELECT count(*) FROM inbox_messages WHERE status IN ('pending', 'processing', 'waiting')
-     AND coalesce(inbox_messages.channel, inbox_messages.source) = channel_states.channel) AS unread_count,
-  summary,
-  layer
-FROM channel_states GROUP BY channel;
+CREATE VIEW cortex_channel_states AS
+WITH open(channel, at) AS (
+  SELECT coalesce(channel, source), created_at FROM inbox_messages WHERE status = 'pending'
+  UNION ALL SELECT coalesce(channel, source), created_at FROM inbox_messages WHERE status = 'waiting'
+  UNION ALL SELECT coalesce(channel, inbox_messages.source), created_at
+    FROM topics JOIN inbox_messages ON inbox_messages.seq = topics.in_flight WHERE topics.in_flight IS NOT NULL
+), known(channel, at, summary, layer) AS (
+  SELECT channel, max(last_message_at), summary, layer FROM channel_states GROUP BY channel
+), unread(channel, at, events) AS (SELECT channel, max(at), count(*) FROM open GROUP BY channel)
+SELECT
+  coalesce(known.channel, unread.channel) AS channel,
+  max(coalesce(known.at, 0), coalesce(unread.at, 0)) AS last_message_at,
+  coalesce(unread.events, 0) AS unread_count,
+  coalesce(known.summary, '') AS summary,
+  coalesce(known.layer, 'foreground') AS layer
+FROM known FULL JOIN unread ON unread.channel = known.channel;
 
 CREATE VIEW cortex_pending_ops AS SELECT
   id, type, description, dispatched_at, expected_channel, status, completed_at, result, gardened_at, acknowledged_at

@@ -1,7 +1,7 @@
 //! Approvals: a turn waits for a person, who answers once; what was approved is exactly what runs.
 
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, inbox, outbox, step, topic};
+use crate::{Store, StoreError, audit, outbox, step, topic};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
     Step, StepBody, TopicRef,
@@ -56,6 +56,17 @@ pub enum Resolved {
     Expired(Approval),
     NotYours,
     Unknown,
+}
+
+impl Resolved {
+    fn approval(&self) -> Option<&Approval> {
+        match self {
+            Self::Decided { approval, .. } | Self::Already(approval) | Self::Expired(approval) => {
+                Some(approval)
+            }
+            Self::NotYours | Self::Unknown => None,
+        }
+    }
 }
 
 impl Approvals<'_> {
@@ -155,7 +166,7 @@ fn suspend(
     now: Millis,
 ) -> Result<(), StoreError> {
     let topic = crate::turn::claimed_topic(connection, event)?;
-    crate::usage::record(connection, event.seq, calls)?;
+    crate::usage::record(connection, Some(event.seq), calls)?;
     for step in steps {
         step::record(connection, event.seq, step)?;
     }
@@ -181,7 +192,7 @@ fn suspend(
                 approval.binding,
                 prompt.id.as_str(),
             ])?;
-        outbox::queue(connection, prompt, Some(event.seq), now)?;
+        outbox::queue(connection, prompt, event.seq, now)?;
     }
     // A turn that waits gives its attempt back: waiting is no failure.
     connection
@@ -249,9 +260,7 @@ fn close(
         return Err(StoreError::Fault(format!("{} was resolved twice", approval.id)));
     }
     blank_token(connection, &approval.id)?;
-    let seq: i64 = connection
-        .prepare_cached("SELECT event_seq FROM pending_approvals WHERE id = ?1")?
-        .query_row([approval.id.as_str()], |row| row.get(0))?;
+    let seq = event_of(connection, &approval.id)?;
     let body = StepBody::ApprovalDecided {
         call_id: approval.call_id.clone(),
         approval: approval.id.clone(),
@@ -304,16 +313,16 @@ fn tell(
     line: &dyn Fn(&Resolved) -> Option<NewReply>,
     now: Millis,
 ) -> Result<(), StoreError> {
-    let (Resolved::Decided { approval, .. } | Resolved::Already(approval) | Resolved::Expired(approval)) =
-        resolved
-    else {
-        return Ok(());
-    };
-    match line(resolved) {
-        // It belongs to the event that asked, so that its trace shows the answer too.
-        Some(reply) => outbox::queue(connection, &reply, inbox::seq_of(connection, &approval.event)?, now),
-        None => Ok(()),
-    }
+    let (Some(reply), Some(approval)) = (line(resolved), resolved.approval()) else { return Ok(()) };
+    // It belongs to the event that asked, so that its trace shows the answer too.
+    outbox::queue(connection, &reply, event_of(connection, &approval.id)?, now)?;
+    Ok(())
+}
+
+fn event_of(connection: &Connection, id: &ApprovalId) -> Result<i64, StoreError> {
+    Ok(connection
+        .prepare_cached("SELECT event_seq FROM pending_approvals WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))?)
 }
 
 fn due(connection: &Connection, now: Millis) -> Result<Vec<Approval>, StoreError> {

@@ -146,8 +146,8 @@ pub(crate) fn accept(
     let inserted = connection
         .prepare_cached(
             "INSERT INTO inbox_messages(id, source, external_message_id, topic_key, user_id, text, occurred_at,
-               idempotency_key, metadata_json, created_at, updated_at, topic_id, priority, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13)
+               idempotency_key, metadata_json, created_at, updated_at, topic_id, priority, checksum, channel)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14)
              ON CONFLICT(source, external_message_id) DO NOTHING",
         )?
         .execute(params![
@@ -164,6 +164,7 @@ pub(crate) fn accept(
             topic.id,
             new.priority.rank(),
             event_checksum(new, now),
+            new.channel,
         ])?;
     if inserted == 0 {
         return duplicate(connection, new, now);
@@ -240,7 +241,7 @@ fn fail_damaged(connection: &Connection, seq: i64, reason: &str, now: Millis) ->
             .to_owned(),
         payload_json: None,
     };
-    outbox::queue(connection, &notice, Some(seq), now)?;
+    outbox::queue(connection, &notice, seq, now)?;
     topic::release(connection, topic)
 }
 
@@ -317,7 +318,8 @@ fn fail_at_recovery(
              WHERE seq = ?1",
         )?
         .execute(params![seq, reason, now.0])?;
-    outbox::queue(connection, &notice(&event), Some(seq), now)
+    outbox::queue(connection, &notice(&event), seq, now)?;
+    Ok(())
 }
 
 fn retry_failed(

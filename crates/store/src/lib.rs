@@ -5,9 +5,12 @@
 
 mod approval;
 mod audit;
+mod channel;
+mod checkpoint;
 mod checksum;
 mod error;
 mod fact;
+mod gardener;
 mod health;
 mod home_lock;
 mod inbox;
@@ -15,14 +18,18 @@ mod key;
 mod listing;
 mod memory_index;
 mod migrate;
+mod op;
 mod open;
 mod outbox;
 mod reader;
 mod row;
 mod schedule;
+mod session;
+mod shadow;
 mod skill_db;
 mod step;
 mod store;
+mod summary;
 mod tool_pin;
 mod topic;
 mod trace;
@@ -33,8 +40,10 @@ mod writer;
 
 pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
 pub use audit::AuditRow;
+pub use channel::{ChannelLine, ChannelState, Channels};
 pub use error::StoreError;
 pub use fact::{Eviction, FactEdit, FactFilter, FactToKeep, Facts, Keep, KeptAs, KeptFact};
+pub use gardener::{GardenerDiary, GardenerRun, Learned, Unextracted};
 pub use health::StoreHealth;
 pub use home_lock::{HomeLock, LockError};
 pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
@@ -45,15 +54,19 @@ pub use memory_index::{
     VectorsOf,
 };
 pub use migrate::MigrateError;
+pub use op::{Ops, Settled};
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{
     Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxMessage, OutboxPoll,
     RequeueOutcome,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
+pub use session::{SessionQuery, SessionView};
+pub use shadow::ShadowedEvent;
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
 pub use store::{Store, StoreThread};
+pub use summary::{NewSummary, Summaries, TurnSummary, Uncovered};
 pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
-pub use turn::{FinishedTurn, HistoryRow, TurnEnd, Turns};
+pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};
 pub use usage::{UsageGroup, UsageSum, UsageTotals};

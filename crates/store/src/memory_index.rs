@@ -238,7 +238,7 @@ const TURN: &str = "SELECT turns.id, inbox_messages.id, topics.source, topics.to
     inbox_messages.user_id, turns.content, turns.timestamp
     FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
 
-fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
+pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
     let event: String = row.get(1)?;
     Ok(SaidTurn {
         id: row.get(0)?,

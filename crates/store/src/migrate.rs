@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_hands.sql"),
     include_str!("../migrations/0003_memory.sql"),
     include_str!("../migrations/0004_session.sql"),
+    include_str!("../migrations/0005_gardener.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.

@@ -2,7 +2,7 @@
 
 use crate::listing::{Page, PageRequest};
 
-use crate::{Store, StoreError, checksum, topic};
+use crate::{Store, StoreError, channel, checksum, topic};
 use cortex_types::{Delivery, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
@@ -163,18 +163,51 @@ fn mint(now: Millis) -> Ulid {
     Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), rand::random())
 }
 
-/// Puts a reply into the outbox, due at once. It waits in the topic it goes to, which another channel's may be.
+/// What became of a message that was to be queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queued {
+    Due,
+    /// Recorded and never sent.
+    Suppressed,
+}
+
+/// Puts what an event leads to into the outbox, due at once. It waits in the topic it goes to, which another channel's
+/// may be. Unless the channel of the event and that of the topic are live, it is suppressed instead.
 pub(crate) fn queue(
+    connection: &Connection,
+    reply: &NewReply,
+    event_seq: i64,
+    now: Millis,
+) -> Result<Queued, StoreError> {
+    insert(connection, reply, Some(event_seq), now)
+}
+
+/// The same for a line that no event led to.
+pub(crate) fn queue_unasked(
+    connection: &Connection,
+    reply: &NewReply,
+    now: Millis,
+) -> Result<Queued, StoreError> {
+    insert(connection, reply, None, now)
+}
+
+fn insert(
     connection: &Connection,
     reply: &NewReply,
     event_seq: Option<i64>,
     now: Millis,
-) -> Result<(), StoreError> {
+) -> Result<Queued, StoreError> {
     let topic = topic::find_or_add(connection, &reply.topic.source, &reply.topic.topic_key)?.id;
+    let refusal = channel::refusal(connection, event_seq, &reply.topic.source)?;
+    let (status, queued) = match refusal {
+        None => (OutboxStatus::Pending, Queued::Due),
+        Some(_) => (OutboxStatus::Suppressed, Queued::Suppressed),
+    };
     connection
         .prepare_cached(
             "INSERT INTO outbox_messages(id, source, topic_key, text, payload_json, next_attempt_at, created_at,
-               updated_at, topic_id, event_seq, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9)",
+               updated_at, topic_id, event_seq, checksum, status, last_error)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute(params![
             reply.id.as_str(),
@@ -186,8 +219,10 @@ pub(crate) fn queue(
             topic,
             event_seq,
             row_checksum(reply, event_seq, now),
+            status.as_str(),
+            refusal,
         ])?;
-    Ok(())
+    Ok(queued)
 }
 
 /// Takes the payload out of a message, with its checksum made anew; what it held is void.

@@ -5,22 +5,21 @@ use cortex_types::{Event, EventId, InboxStatus, Millis, NewEvent, Priority, Topi
 use rusqlite::Row;
 
 pub(crate) const EVENT_COLUMNS: &str = "seq, id, source, topic_key, external_message_id, idempotency_key, user_id, \
-    text, occurred_at, metadata_json, priority, status, attempts, error, created_at, updated_at, checksum";
+    text, occurred_at, metadata_json, priority, status, attempts, error, created_at, updated_at, checksum, channel";
 
 pub(crate) fn event_checksum(event: &NewEvent, created_at: Millis) -> u32 {
-    checksum::of(
-        &[
-            event.id.as_str(),
-            &event.source,
-            &event.topic_key,
-            &event.external_message_id,
-            &event.idempotency_key,
-            &event.user_id,
-            &event.text,
-            event.metadata_json.as_deref().unwrap_or_default(),
-        ],
-        &[event.occurred_at.0, event.priority.rank(), created_at.0],
-    )
+    let mut texts = vec![
+        event.id.as_str(),
+        &event.source,
+        &event.topic_key,
+        &event.external_message_id,
+        &event.idempotency_key,
+        &event.user_id,
+        &event.text,
+        event.metadata_json.as_deref().unwrap_or_default(),
+    ];
+    texts.extend(event.channel.as_deref());
+    checksum::of(&texts, &[event.occurred_at.0, event.priority.rank(), created_at.0])
 }
 
 /// Reads `EVENT_COLUMNS`; a row that does not match its checksum is `Damaged`.
@@ -38,6 +37,7 @@ pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
         occurred_at: Millis(row.get(8)?),
         metadata_json: row.get(9)?,
         priority: Priority::from_rank(row.get(10)?),
+        channel: row.get(17)?,
     };
     let status: String = row.get(11)?;
     let created_at = Millis(row.get(14)?);
@@ -48,6 +48,7 @@ pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
     Ok(Event {
         seq: row.get(0)?,
         id: as_it_came.id,
+        channel: as_it_came.channel.unwrap_or_else(|| as_it_came.source.clone()),
         topic: TopicRef { source: as_it_came.source, topic_key: as_it_came.topic_key },
         external_message_id: as_it_came.external_message_id,
         idempotency_key: as_it_came.idempotency_key,

@@ -110,7 +110,7 @@ impl Schedules<'_> {
         self.0
             .write(move |connection| {
                 if apply(connection, job, &JobChange::Pause, now)? {
-                    outbox::queue(connection, &notice, None, now)?;
+                    outbox::queue_unasked(connection, &notice, now)?;
                 }
                 Ok(())
             })

@@ -1,15 +1,19 @@
 //! The handle every other crate holds: one writer, a few readers, one door per noun.
 
 use crate::approval::Approvals;
+use crate::channel::Channels;
 use crate::fact::Facts;
+use crate::gardener::GardenerDiary;
 use crate::health::{HealthFlag, StoreHealth};
 use crate::inbox::Inbox;
 use crate::key::Keys;
 use crate::memory_index::MemoryIndex;
+use crate::op::Ops;
 use crate::open::{self, OpenError, StoreConfig};
 use crate::outbox::Outbox;
 use crate::reader::Readers;
 use crate::schedule::Schedules;
+use crate::summary::Summaries;
 use crate::tool_pin::ToolPins;
 use crate::turn::Turns;
 use crate::writer::Writer;
@@ -79,12 +83,28 @@ impl Store {
         Schedules(self)
     }
 
+    pub fn ops(&self) -> Ops<'_> {
+        Ops(self)
+    }
+
+    pub fn gardener(&self) -> GardenerDiary<'_> {
+        GardenerDiary(self)
+    }
+
     pub fn facts(&self) -> Facts<'_> {
         Facts(self)
     }
 
     pub fn memory_index(&self) -> MemoryIndex<'_> {
         MemoryIndex(self)
+    }
+
+    pub fn channels(&self) -> Channels<'_> {
+        Channels(self)
+    }
+
+    pub fn summaries(&self) -> Summaries<'_> {
+        Summaries(self)
     }
 
     pub fn tool_pins(&self) -> ToolPins<'_> {

@@ -1,7 +1,7 @@
 //! Topics: who may run next. One row a topic, so that a claim looks at topics and never at a backlog.
 
 use crate::StoreError;
-use cortex_types::{Millis, Priority};
+use cortex_types::{Millis, Priority, TopicRef};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Most topics whose backoff ended that one claim looks at; the rest follow with the next claim.
@@ -29,6 +29,14 @@ pub(crate) fn find_or_add(connection: &Connection, source: &str, key: &str) -> R
         .prepare_cached("INSERT INTO topics(source, topic_key) VALUES (?1, ?2)")?
         .execute([source, key])?;
     Ok(TopicRow { id: connection.last_insert_rowid(), in_flight: None, head_priority: None })
+}
+
+/// The internal key of a topic that was heard of.
+pub(crate) fn find(connection: &Connection, topic: &TopicRef) -> Result<Option<i64>, StoreError> {
+    Ok(connection
+        .prepare_cached("SELECT id FROM topics WHERE source = ?1 AND topic_key = ?2")?
+        .query_row([&topic.source, &topic.topic_key], |row| row.get(0))
+        .optional()?)
 }
 
 /// A new event of the topic: it becomes the head when nothing more urgent or earlier waits.

@@ -1,11 +1,12 @@
 //! Turns: their journal, their end in one transaction, and the history they leave.
 
+use crate::outbox::Queued;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, checksum, outbox, step, topic, usage};
+use crate::{Store, StoreError, channel, checkpoint, checksum, op, outbox, step, topic, usage};
 use cortex_types::limits::ERROR_CHARS_MAX;
-use cortex_types::{Event, InboxStatus, Millis, ModelCall, NewReply, Step, TopicRef};
+use cortex_types::{Event, InboxStatus, Millis, ModelCall, NewReply, OpId, Step, TopicRef};
 use fail::fail_point;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 /// Transitions of a running turn.
 pub struct Turns<'a>(pub(crate) &'a Store);
@@ -35,13 +36,27 @@ pub enum TurnEnd {
 }
 
 /// What an answered turn leaves behind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FinishedTurn {
     /// The last answer, when it is not yet in the journal.
     pub last_step: Option<Step>,
     /// What history keeps as the assistant's words.
     pub content: String,
+    /// One that goes to another topic and is not suppressed is a line of that topic's history too.
     pub replies: Vec<NewReply>,
+    /// Ops whose end the model saw in this turn; they are not shown again (D20).
+    pub acknowledged: Vec<OpId>,
+    /// Estimates of what the event's text and the content cost in a prompt; 0 is not counted.
+    pub tokens: TurnTokens,
+    /// The line that other channels see of this topic from now on.
+    pub summary: String,
+}
+
+/// The tokens of one exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TurnTokens {
+    pub heard: u32,
+    pub said: u32,
 }
 
 /// One line of a topic's history.
@@ -51,6 +66,8 @@ pub struct HistoryRow {
     pub role: String,
     pub content: String,
     pub at: Millis,
+    /// An estimate; 0 is not counted.
+    pub tokens: u32,
 }
 
 impl Turns<'_> {
@@ -66,9 +83,9 @@ impl Turns<'_> {
         let seq = event.seq;
         self.0
             .write(move |connection| {
-                usage::record(connection, seq, &calls)?;
+                usage::record(connection, Some(seq), &calls)?;
                 new.iter().try_for_each(|step| step::record(connection, seq, step))?;
-                notices.iter().try_for_each(|notice| outbox::queue(connection, notice, Some(seq), now))?;
+                queue_all(connection, &notices, seq, now)?;
                 fail_point!("turn.record.before_commit");
                 Ok(())
             })
@@ -101,13 +118,11 @@ fn finish(
     now: Millis,
 ) -> Result<(), StoreError> {
     let topic = claimed_topic(connection, event)?;
-    usage::record(connection, event.seq, calls)?;
+    usage::record(connection, Some(event.seq), calls)?;
     match end {
         TurnEnd::Answered(finished) => answer(connection, event, topic, &finished, now)?,
         TurnEnd::Failed { reason, replies } => {
-            for reply in &replies {
-                outbox::queue(connection, reply, Some(event.seq), now)?;
-            }
+            queue_all(connection, &replies, event.seq, now)?;
             settle(connection, event.seq, InboxStatus::Failed, Some(&shorten(&reason)), now)?;
         }
         TurnEnd::RetryAt { due_at, reason } => {
@@ -130,9 +145,7 @@ fn finish(
         }
         TurnEnd::Waiting => settle(connection, event.seq, InboxStatus::Waiting, None, now)?,
         TurnEnd::Handled { replies } => {
-            for reply in &replies {
-                outbox::queue(connection, reply, Some(event.seq), now)?;
-            }
+            queue_all(connection, &replies, event.seq, now)?;
             settle(connection, event.seq, InboxStatus::Done, None, now)?;
         }
     }
@@ -152,14 +165,35 @@ fn answer(
         step::record(connection, event.seq, last)?;
     }
     fail_point!("turn.finish.after_step");
-    remember(connection, event, topic, "user", &event.text, event.created_at)?;
-    remember(connection, event, topic, "assistant", &finished.content, now)?;
+    let line = |role, content, at, tokens| Line { role, content, at, tokens, event_seq: event.seq };
+    let heard = line("user", event.text.as_str(), event.created_at, finished.tokens.heard);
+    remember(connection, &event.topic, topic, &heard)?;
+    let said = line("assistant", &finished.content, now, finished.tokens.said);
+    let last_turn = remember(connection, &event.topic, topic, &said)?;
     fail_point!("turn.finish.after_history");
+    channel::spoke(connection, event, topic, &finished.summary, now)?;
     for reply in &finished.replies {
-        outbox::queue(connection, reply, Some(event.seq), now)?;
+        let queued = outbox::queue(connection, reply, event.seq, now)?;
+        if queued == Queued::Due && reply.topic != event.topic {
+            let elsewhere = topic::find_or_add(connection, &reply.topic.source, &reply.topic.topic_key)?.id;
+            let said = line("assistant", &reply.text, now, finished.tokens.said);
+            remember(connection, &reply.topic, elsewhere, &said)?;
+            channel::spoken_to(connection, &reply.topic.source, elsewhere, &finished.summary, now)?;
+        }
     }
     fail_point!("turn.finish.after_outbox");
+    op::acknowledge(connection, &finished.acknowledged, now)?;
+    checkpoint::record(connection, event, last_turn, now)?;
     settle(connection, event.seq, InboxStatus::Done, None, now)
+}
+
+fn queue_all(
+    connection: &Connection,
+    replies: &[NewReply],
+    event_seq: i64,
+    now: Millis,
+) -> Result<(), StoreError> {
+    replies.iter().try_for_each(|reply| outbox::queue(connection, reply, event_seq, now).map(drop))
 }
 
 /// The topic of an event this process has in flight; anything else is a claim that was lost.
@@ -184,22 +218,38 @@ fn settle(
     Ok(())
 }
 
+/// A line for the history.
+struct Line<'a> {
+    role: &'a str,
+    content: &'a str,
+    at: Millis,
+    tokens: u32,
+    event_seq: i64,
+}
+
 fn remember(
     connection: &Connection,
-    event: &Event,
-    topic: i64,
-    role: &str,
-    content: &str,
-    at: Millis,
-) -> Result<(), StoreError> {
-    let sum = history_checksum(&event.topic, role, content, at);
+    topic: &TopicRef,
+    topic_id: i64,
+    line: &Line<'_>,
+) -> Result<i64, StoreError> {
+    let sum = history_checksum(topic, line.role, line.content, line.at);
     connection
         .prepare_cached(
-            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum, tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
-        .execute(params![event.topic.topic_key, role, content, at.0, topic, event.seq, sum])?;
-    Ok(())
+        .execute(params![
+            topic.topic_key,
+            line.role,
+            line.content,
+            line.at.0,
+            topic_id,
+            line.event_seq,
+            sum,
+            line.tokens,
+        ])?;
+    Ok(connection.last_insert_rowid())
 }
 
 fn history_checksum(topic: &TopicRef, role: &str, content: &str, at: Millis) -> u32 {
@@ -207,30 +257,83 @@ fn history_checksum(topic: &TopicRef, role: &str, content: &str, at: Millis) -> 
 }
 
 fn history(connection: &Connection, topic: &TopicRef, limit: u32) -> Result<Vec<HistoryRow>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT turns.id, role, content, timestamp, checksum FROM turns
-         JOIN topics ON topics.id = turns.topic_id
-         WHERE topics.source = ?1 AND topics.topic_key = ?2 ORDER BY turns.id DESC LIMIT ?3",
-    )?;
-    let rows = statement.query_map(params![topic.source, topic.topic_key, limit], |row| {
-        let history =
-            HistoryRow { id: row.get(0)?, role: row.get(1)?, content: row.get(2)?, at: Millis(row.get(3)?) };
-        Ok((history, row.get::<_, u32>(4)?))
-    })?;
-    let mut newest_first: Vec<HistoryRow> = Vec::new();
-    for row in rows {
-        let (history, sum) = row?;
-        // A damaged index leads to a row of the same topic twice.
-        if newest_first.last().is_some_and(|later| later.id <= history.id) {
-            return Err(StoreError::Damaged(format!("turn {} is out of order", history.id)));
-        }
-        if history_checksum(topic, &history.role, &history.content, history.at) != sum {
-            return Err(StoreError::Damaged(format!("turn {} does not match its checksum", history.id)));
-        }
-        newest_first.push(history);
+    match topic::find(connection, topic)? {
+        Some(topic_id) => newest_after(connection, topic, topic_id, 0, limit),
+        None => Ok(Vec::new()),
     }
+}
+
+/// The newest `limit` lines of a topic behind the turn `after`, oldest first.
+pub(crate) fn newest_after(
+    connection: &Connection,
+    topic: &TopicRef,
+    topic_id: i64,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<HistoryRow>, StoreError> {
+    let statement = connection.prepare_cached(
+        "SELECT id, role, content, timestamp, tokens, checksum FROM turns
+         WHERE topic_id = ?1 AND id > ?2 ORDER BY id DESC LIMIT ?3",
+    )?;
+    let mut newest_first = lines(statement, topic, [topic_id, after, i64::from(limit)])?;
+    // A damaged index leads to a row of the same topic twice.
+    in_order(newest_first.iter().rev())?;
     newest_first.reverse();
     Ok(newest_first)
+}
+
+/// The oldest `limit` lines of a topic behind the turn `after`, oldest first.
+pub(crate) fn oldest_after(
+    connection: &Connection,
+    topic: &TopicRef,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<HistoryRow>, StoreError> {
+    let Some(topic_id) = topic::find(connection, topic)? else { return Ok(Vec::new()) };
+    let statement = connection.prepare_cached(
+        "SELECT id, role, content, timestamp, tokens, checksum FROM turns
+         WHERE topic_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+    )?;
+    let oldest_first = lines(statement, topic, [topic_id, after, i64::from(limit)])?;
+    in_order(oldest_first.iter())?;
+    Ok(oldest_first)
+}
+
+fn lines(
+    mut statement: CachedStatement<'_>,
+    topic: &TopicRef,
+    bounds: [i64; 3],
+) -> Result<Vec<HistoryRow>, StoreError> {
+    let rows = statement.query_map(bounds, |row| {
+        let history = HistoryRow {
+            id: row.get(0)?,
+            role: row.get(1)?,
+            content: row.get(2)?,
+            at: Millis(row.get(3)?),
+            tokens: row.get(4)?,
+        };
+        Ok((history, row.get::<_, u32>(5)?))
+    })?;
+    rows.map(|row| {
+        let (history, sum) = row?;
+        if history_checksum(topic, &history.role, &history.content, history.at) == sum {
+            Ok(history)
+        } else {
+            Err(StoreError::Damaged(format!("turn {} does not match its checksum", history.id)))
+        }
+    })
+    .collect()
+}
+
+fn in_order<'a>(lines: impl Iterator<Item = &'a HistoryRow>) -> Result<(), StoreError> {
+    let mut before = 0;
+    for line in lines {
+        if line.id <= before {
+            return Err(StoreError::Damaged(format!("turn {} is out of order", line.id)));
+        }
+        before = line.id;
+    }
+    Ok(())
 }
 
 pub(crate) fn shorten(text: &str) -> String {

@@ -29,7 +29,12 @@ pub struct UsageTotals {
     pub latency_ms: u64,
 }
 
-pub(crate) fn record(connection: &Connection, event_seq: i64, calls: &[ModelCall]) -> Result<(), StoreError> {
+/// Calls that no event asked for are the gardener's.
+pub(crate) fn record(
+    connection: &Connection,
+    event_seq: Option<i64>,
+    calls: &[ModelCall],
+) -> Result<(), StoreError> {
     for call in calls {
         let error = match &call.outcome {
             CallOutcome::Answered => None,

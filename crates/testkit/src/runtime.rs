@@ -8,7 +8,7 @@ use crate::patience::eventually;
 use crate::store::TempStore;
 use cortex_bus::Bus;
 use cortex_models::Models;
-use cortex_runtime::{BootReport, IncomingEvent, Runtime, RuntimeConfig};
+use cortex_runtime::{BootReport, Gardener, IncomingEvent, Runtime, RuntimeConfig};
 use cortex_store::TracedEvent;
 use cortex_tools::{Registry, RegistryBuilder};
 use cortex_types::{AcceptedEvent, Clock, Event, EventId, InboxStatus, Millis, Priority};
@@ -25,11 +25,18 @@ pub struct RuntimeSetup {
     clock: Arc<dyn Clock>,
     flow: Arc<dyn Fn(&mut RuntimeConfig) + Send + Sync>,
     tools: Arc<dyn Fn() -> RegistryBuilder + Send + Sync>,
+    gardening: bool,
 }
 
 impl RuntimeSetup {
     pub fn new(models: TestModels, time: &FrozenTime) -> Self {
-        Self { models, clock: time.clock(), flow: Arc::new(|_| {}), tools: Arc::new(Registry::builder) }
+        Self {
+            models,
+            clock: time.clock(),
+            flow: Arc::new(|_| {}),
+            tools: Arc::new(Registry::builder),
+            gardening: false,
+        }
     }
 
     pub fn scripted(script: serde_json::Value, time: &FrozenTime) -> Self {
@@ -44,6 +51,12 @@ impl RuntimeSetup {
     /// The tools beside those that the flow brings.
     pub fn tools(mut self, tools: impl Fn() -> RegistryBuilder + Send + Sync + 'static) -> Self {
         self.tools = Arc::new(tools);
+        self
+    }
+
+    /// The gardener works by itself; otherwise it does what a test asks it for.
+    pub fn gardening(mut self) -> Self {
+        self.gardening = true;
         self
     }
 
@@ -64,12 +77,19 @@ impl RuntimeSetup {
         let models = Models::assemble(self.models.config(&folder), Arc::clone(&self.clock)).await;
         let models = Arc::new(models.expect("the models can be assembled"));
         let stop = CancellationToken::new();
+        let gardener = runtime.gardener(Arc::clone(&models));
         let (pump, keeper) = (runtime.pump(models), runtime.clone());
-        let (pump_stop, keeper_stop) = (stop.clone(), stop.clone());
+        let (pump_stop, keeper_stop, garden_stop) = (stop.clone(), stop.clone(), stop.clone());
+        let garden = self.gardening.then(|| gardener.clone());
+        let garden = async move {
+            if let Some(gardener) = garden {
+                gardener.run(garden_stop).await;
+            }
+        };
         let pump = tokio::spawn(async move {
-            tokio::join!(pump.run(pump_stop), keeper.keep_time(keeper_stop));
+            tokio::join!(pump.run(pump_stop), keeper.keep_time(keeper_stop), garden);
         });
-        TestRuntime { store, bus, runtime, boot, stop, pump }
+        TestRuntime { store, bus, runtime, gardener, boot, stop, pump }
     }
 }
 
@@ -78,6 +98,7 @@ pub struct TestRuntime {
     pub store: TempStore,
     pub bus: Bus,
     pub runtime: Runtime,
+    pub gardener: Gardener,
     pub boot: BootReport,
     stop: CancellationToken,
     pump: JoinHandle<()>,
@@ -106,6 +127,7 @@ impl TestRuntime {
         match self.runtime.intake().accept(event).await.expect("the store accepts") {
             AcceptedEvent::Queued(id) => id,
             AcceptedEvent::Duplicate { first, .. } => panic!("{first} was here before"),
+            AcceptedEvent::ChannelOff => panic!("the channel is off"),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::patience::eventually;
 use crate::store::memory_folder;
 use axum::Router;
 use cortex_api::Client;
-use cortex_runtime::RuntimeConfig;
+use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_server::{OwnerKey, RunningServer, ServeConfig, start_with_clock};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
@@ -33,6 +33,8 @@ pub struct ServerSetup {
     allowed_origins: Vec<String>,
     more_routes: Router,
     tools: Arc<dyn Fn(&mut ToolboxConfig) + Send + Sync>,
+    engram: EngramSetting,
+    engram_allow_local: bool,
 }
 
 impl ServerSetup {
@@ -45,6 +47,8 @@ impl ServerSetup {
             allowed_origins: Vec::new(),
             more_routes: Router::new(),
             tools: Arc::new(|_| {}),
+            engram: EngramSetting::Off,
+            engram_allow_local: false,
         }
     }
 
@@ -89,6 +93,18 @@ impl ServerSetup {
         self
     }
 
+    /// Programs on this machine may use `/engram` without a key.
+    pub fn engram_for_local_clients(mut self) -> Self {
+        self.engram_allow_local = true;
+        self
+    }
+
+    /// Memory is kept by the Engram service that is meant.
+    pub fn engram(mut self, setting: EngramSetting) -> Self {
+        self.engram = setting;
+        self
+    }
+
     pub async fn start(self) -> RunningTestServer {
         let home = memory_folder();
         let running = self.start_in(home.path()).await;
@@ -99,9 +115,12 @@ impl ServerSetup {
         let mut runtime = RuntimeConfig::for_workspace(home.join("workspace"));
         // A test that stops its server does not wait for a model that never answers.
         runtime.drain = std::time::Duration::ZERO;
+        // A script's answers are for the events of a test, unless it wants them extracted.
+        runtime.extraction_interval = 0;
         (self.flow)(&mut runtime);
         let mut tools = ToolboxConfig::built_in(home.join("data"));
         (self.tools)(&mut tools);
+        let (flow, workspace) = (Arc::clone(&self.flow), runtime.workspace.clone());
         let config = ServeConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             home: home.to_owned(),
@@ -111,7 +130,16 @@ impl ServerSetup {
             allowed_hosts: self.allowed_hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
             runtime,
+            // What a test sets for the flow may change while its server runs.
+            read_channels: Arc::new(move || {
+                let mut read_again = RuntimeConfig::for_workspace(workspace.clone());
+                flow(&mut read_again);
+                Ok(read_again.channels)
+            }),
             models: self.models.config(home),
+            extraction_models: None,
+            engram: self.engram.clone(),
+            engram_allow_local: self.engram_allow_local,
             tools,
             more_routes: self.more_routes.clone(),
         };

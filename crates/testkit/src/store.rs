@@ -119,6 +119,7 @@ pub fn new_event(topic: &TopicRef, text: &str) -> NewEvent {
         occurred_at: Millis(1),
         metadata_json: None,
         priority: Priority::Normal,
+        channel: None,
     }
 }
 
@@ -138,7 +139,7 @@ pub fn new_reply(topic: &TopicRef, text: &str) -> NewReply {
 
 /// The end of a turn that says `text`.
 pub fn answered(text: &str, replies: Vec<NewReply>) -> TurnEnd {
-    TurnEnd::Answered(FinishedTurn { last_step: None, content: text.to_owned(), replies })
+    TurnEnd::Answered(FinishedTurn { content: text.to_owned(), replies, ..FinishedTurn::default() })
 }
 
 fn next_ulid() -> Ulid {

@@ -2,6 +2,10 @@
 
 use crate::status::UnknownStatus;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Channels of events that come from inside. Unlisted, they may do what the channel of their topic may (D18).
+pub const INTERNAL_CHANNELS: [&str; 2] = ["cron", "router"];
 
 crate::status::status_type!(
     /// What a channel may do (D18).
@@ -22,3 +26,94 @@ crate::status::status_type!(
         Archived = "archived",
     }
 );
+
+/// What the settings say of channels and of the people on them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelSettings {
+    /// False: events queue up and no turn runs.
+    pub enabled: bool,
+    /// Of a channel that is not listed.
+    pub default_mode: ChannelMode,
+    pub channels: BTreeMap<String, ChannelSetting>,
+    /// The accounts of each person; with none at all, everybody is one owner (D17).
+    pub identities: BTreeMap<String, Vec<String>>,
+}
+
+/// What is set for one channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelSetting {
+    pub mode: ChannelMode,
+    /// Where an answer goes that is sent to this channel from another one.
+    pub topic: Option<String>,
+}
+
+/// Whose topics belong together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accounts {
+    /// No identities are set: all users are one owner.
+    Everyone,
+    Only(Vec<String>),
+}
+
+impl Default for ChannelSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            default_mode: ChannelMode::Live,
+            channels: BTreeMap::new(),
+            identities: BTreeMap::new(),
+        }
+    }
+}
+
+impl ChannelSettings {
+    pub fn mode_of(&self, channel: &str) -> ChannelMode {
+        self.channels.get(channel).map_or(self.default_mode, |setting| setting.mode)
+    }
+
+    /// The mode of an event's channel; `source` is where its topic is.
+    pub fn mode_of_event(&self, channel: &str, source: &str) -> ChannelMode {
+        let follows = INTERNAL_CHANNELS.contains(&channel) && !self.channels.contains_key(channel);
+        self.mode_of(if follows { source } else { channel })
+    }
+
+    /// The accounts of the person that this user is.
+    pub fn accounts_of(&self, user_id: &str) -> Accounts {
+        if self.identities.is_empty() {
+            return Accounts::Everyone;
+        }
+        let person = self.identities.values().find(|accounts| accounts.iter().any(|own| own == user_id));
+        Accounts::Only(person.cloned().unwrap_or_else(|| vec![user_id.to_owned()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(channels: &[(&str, ChannelMode)]) -> ChannelSettings {
+        let setting = |mode| ChannelSetting { mode, topic: None };
+        let channels = channels.iter().map(|(name, mode)| ((*name).to_owned(), setting(*mode))).collect();
+        ChannelSettings { default_mode: ChannelMode::Off, channels, ..ChannelSettings::default() }
+    }
+
+    #[test]
+    fn an_unlisted_internal_channel_may_do_what_its_topic_may() {
+        let settings = listed(&[("webchat", ChannelMode::Live)]);
+        assert_eq!(settings.mode_of_event("cron", "webchat"), ChannelMode::Live);
+        assert_eq!(settings.mode_of_event("cron", "elsewhere"), ChannelMode::Off);
+        let settings = listed(&[("webchat", ChannelMode::Live), ("cron", ChannelMode::Shadow)]);
+        assert_eq!(settings.mode_of_event("cron", "webchat"), ChannelMode::Shadow);
+        assert_eq!(settings.mode_of_event("webchat", "webchat"), ChannelMode::Live);
+    }
+
+    #[test]
+    fn identities_join_accounts_and_without_any_everybody_is_the_owner() {
+        let mut settings = ChannelSettings::default();
+        assert_eq!(settings.accounts_of("tg:1"), Accounts::Everyone);
+        let accounts = vec!["tg:1".to_owned(), "web:ada".to_owned()];
+        settings.identities.insert("ada".to_owned(), accounts.clone());
+        assert_eq!(settings.accounts_of("web:ada"), Accounts::Only(accounts));
+        assert_eq!(settings.accounts_of("eve"), Accounts::Only(vec!["eve".to_owned()]));
+    }
+}

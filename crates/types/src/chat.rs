@@ -37,6 +37,9 @@ pub struct ToolSpec {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ChatRequest {
     pub system: String,
+    /// How many bytes of `system`, from its start, stay the same from turn to turn: what a provider may keep.
+    #[serde(default)]
+    pub stable_system_bytes: usize,
     pub messages: Vec<ChatMessage>,
     pub tools: Vec<ToolSpec>,
     pub max_output_tokens: Option<u32>,

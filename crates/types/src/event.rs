@@ -61,6 +61,8 @@ pub struct NewEvent {
     /// The metadata object as JSON text, exactly as it came.
     pub metadata_json: Option<String>,
     pub priority: Priority,
+    /// Where it came from when that is not its source, such as `cron` (D18).
+    pub channel: Option<String>,
 }
 
 /// What the inbox says to a new event.
@@ -72,6 +74,8 @@ pub enum AcceptedEvent {
         first: EventId,
         same_body: bool,
     },
+    /// Its channel is off: nothing was kept (D18).
+    ChannelOff,
 }
 
 /// An event as the inbox keeps it.
@@ -81,6 +85,8 @@ pub struct Event {
     pub seq: i64,
     pub id: EventId,
     pub topic: TopicRef,
+    /// The source, unless the event came from inside (D18).
+    pub channel: String,
     pub external_message_id: String,
     pub idempotency_key: String,
     pub user_id: String,

@@ -16,7 +16,19 @@ pub const LEASE_SECONDS_MAX: u32 = 300;
 pub const REPLY_BYTES_MAX: usize = 512 * 1024;
 /// Most tool calls of one model answer that are looked at.
 pub const TOOL_CALLS_MAX: usize = 32;
+/// Largest body of an import of memory.
+pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most rows one listing answers with.
 pub const LIST_ROWS_MAX: u32 = 500;
+/// Most facts in a prompt.
+pub const KNOWN_FACTS_MAX: usize = 50;
+/// Most channels that a prompt has a line for.
+pub const BACKGROUND_LINES_MAX: usize = 32;
+/// Longest line that other channels see of a conversation.
+pub const BACKGROUND_CHARS_MAX: usize = 200;
 /// Longest stored error text.
 pub const ERROR_CHARS_MAX: usize = 1_000;
+/// Longest result of an op that is kept; more is cut with a mark.
+pub const OP_RESULT_CHARS_MAX: usize = 64 * 1024;
+/// Most ops that one prompt shows.
+pub const OPS_SHOWN_MAX: u32 = 20;

@@ -1,7 +1,7 @@
 //! Ops: work in flight elsewhere that a conversation waits for.
 
 use crate::status::UnknownStatus;
-use crate::{Millis, OpId, TopicRef};
+use crate::{EventId, Millis, OpId, TopicRef};
 use serde::{Deserialize, Serialize};
 
 crate::status::status_type!(
@@ -26,9 +26,18 @@ pub struct NewOp {
     /// The conversation that asked for it.
     pub topic: TopicRef,
     pub user_id: String,
+    /// The event whose turn asked, where one did.
+    pub event: Option<EventId>,
     pub expected_channel: Option<String>,
     /// The durable run that owns it; one without is failed at the next start.
     pub run_id: Option<String>,
+}
+
+/// How an op came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpEnding {
+    Completed { result: String },
+    Failed { error: String },
 }
 
 /// An op as it is kept.

@@ -29,7 +29,7 @@ async fn ingest(JsonBody(body): JsonBody) -> Result<(axum::http::StatusCode, Jso
 pub(super) fn accepted(
     _event: cortex_runtime::IncomingEvent,
 ) -> (axum::http::StatusCode, Json<IngestAnswer>) {
-    let answer = IngestAnswer { event_id: EventId::from_ulid(mint()), status: IngestStatus::Queued };
+    let answer = IngestAnswer { event_id: Some(EventId::from_ulid(mint())), status: IngestStatus::Queued };
     (axum::http::StatusCode::ACCEPTED, Json(answer))
 }
 

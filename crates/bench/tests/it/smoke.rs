@@ -62,9 +62,14 @@ fn a_skill_is_called_beside_a_built_in_that_does_nothing() {
 }
 
 #[test]
+fn a_prompt_is_put_together_over_a_long_and_a_short_history() {
+    assert_eq!(smoke(BenchName::Context).figures.len(), 2);
+}
+
+#[test]
 fn growth_is_measured_for_each_operation() {
     let report = smoke(BenchName::Growth);
-    assert_eq!((report.figures.len(), report.facts.len()), (3, 5));
+    assert_eq!((report.figures.len(), report.facts.len()), (4, 4));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The turn's decisions, by table: answers, failures, tool rounds, budgets, resuming.
 
 use super::*;
-use crate::context::Floor;
+use crate::context::{ContextInput, ContextLimits};
+use crate::output::Targets;
 use cortex_types::{Event, FinishReason, InboxStatus, Millis, Priority, TokenUsage, TopicRef};
 
 const LIMITS: TurnLimits =
@@ -14,6 +15,7 @@ fn context(attempts: u32) -> TurnContext {
         seq: 1,
         id: "evt_01J00000000000000000000000".parse().unwrap(),
         topic: TopicRef { source: "cli".into(), topic_key: "home".into() },
+        channel: "cli".into(),
         external_message_id: "1".into(),
         idempotency_key: "1".into(),
         user_id: "ada\nChannel: root".into(),
@@ -27,7 +29,8 @@ fn context(attempts: u32) -> TurnContext {
         created_at: Millis(0),
         updated_at: Millis(0),
     };
-    TurnContext { floor: Floor::default(), history: Vec::new(), event }
+    let limits = ContextLimits { window: 8_192, groups: 10, memory: true };
+    TurnContext::assemble(ContextInput::bare(event, limits))
 }
 
 fn turn(steps: Vec<StepBody>) -> Turn {
@@ -113,7 +116,10 @@ fn a_plain_answer_finishes_with_its_step_in_the_same_effect() {
     let [Effect::Finish { last_step: Some(_), output, content }] = &effects[..] else {
         panic!("{effects:?}")
     };
-    assert_eq!((output, content.as_str()), (&Output::Say("hi".into()), "hi"));
+    assert_eq!(
+        (output, content.as_str()),
+        (&Output::Say { text: "hi".into(), to: Targets::current() }, "hi")
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `cortex serve`.
 
 use crate::assemble;
-use crate::config::{Effective, check_exposure};
+use crate::config::{Effective, check_exposure, load};
 use crate::context::Context;
 use crate::credentials::Credentials;
 use crate::daemon::{Listening, url_of};
@@ -10,14 +10,16 @@ use crate::home::{Home, HomeError};
 use crate::logging::{self, LogSink};
 use crate::redact::Redactor;
 use crate::terminal::talk;
-use cortex_server::{RunningServer, ServeConfig, StartError};
+use cortex_server::{ReadChannels, RunningServer, ServeConfig, StartError};
 use cortex_store::LockError;
 use cortex_tools::ToolboxError;
+use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Run the server in the foreground
 ///
-/// On an empty home it makes keys, database and workspace, and says how to talk to it.
+/// On an empty home it makes keys, database and workspace, and says how to talk to it. SIGHUP has it read the modes of
+/// channels again; SIGTERM and SIGINT end it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Leave the terminal and write the log file; `cortex start` does this
@@ -40,8 +42,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let sink = if args.detached { LogSink::File(home.log_file()) } else { LogSink::Stderr };
     logging::start(&settings.log_level, sink, redactor)
         .map_err(|error| HomeError::from_io(&home.log_file(), error))?;
-    let config = assemble::server(&settings, &effective, &credentials, &home, &context.environment)?;
+    let read_channels = read_channels(&home, context);
+    let config =
+        assemble::server(&settings, &effective, &credentials, &home, &context.environment, read_channels)?;
     context.server_runtime()?.block_on(serve(config, &effective, credentials, &home, args, context))
+}
+
+/// Reads the settings again as this start read them, with its flags and its environment.
+fn read_channels(home: &Home, context: &Context) -> ReadChannels {
+    let (home, flags, environment) = (home.clone(), context.flags.clone(), context.environment.clone());
+    Arc::new(move || {
+        let effective = load(home.path(), &flags, &environment).map_err(|error| error.to_string())?;
+        let settings = assemble::settings(&effective).map_err(|failure| failure.to_string())?;
+        Ok(settings.channel_settings())
+    })
 }
 
 async fn serve(
@@ -59,12 +73,19 @@ async fn serve(
         running.stop().await;
         return Err(failure);
     }
-    signals.next().await;
+    while let Asked::Reload = signals.next().await {
+        match running.reload_channels().await {
+            Ok(()) => tracing::info!("The modes of channels were read again"),
+            Err(problem) => {
+                tracing::error!(problem, "The settings cannot be read; those before stay in force")
+            }
+        }
+    }
     tracing::info!("The server stops");
     Listening::forget(home);
     tokio::select! {
         () = running.stop() => Ok(Exit::Ok),
-        () = signals.next() => {
+        () = signals.stop() => {
             talk("cortex: stopped at once; what was running goes on at the next start");
             Ok(Exit::Error)
         }
@@ -101,6 +122,7 @@ fn told(error: StartError, effective: &Effective) -> Failure {
         error @ StartError::Listen { .. } => {
             Failure::Coded { code: "cannot_listen", message: error.to_string() }
         }
+        StartError::Engram(error) => assemble::engram_failure(&error.to_string(), effective),
         StartError::Models(error) => assemble::models_failure(&error, effective),
         // Each line names its own file and fix.
         StartError::Tools(ToolboxError::Skills(problems)) => Failure::Skills(problems),
@@ -111,7 +133,14 @@ fn told(error: StartError, effective: &Effective) -> Failure {
     }
 }
 
-/// The signals that end a server.
+/// What a signal asks for.
+enum Asked {
+    Stop,
+    /// Read the modes of channels again.
+    Reload,
+}
+
+/// The signals that a server listens to.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -130,12 +159,16 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.hang_up.recv() => {}
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.hang_up.recv() => Asked::Reload,
         }
+    }
+
+    async fn stop(&mut self) {
+        while let Asked::Reload = self.next().await {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! Blocks whose shape belongs to the tools; here they are only checked and described.
 
 use cortex_tools::{CalendarSource, HostPort, McpServers};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -38,6 +39,22 @@ pub(crate) fn check_calendars(value: &Value) -> Result<(), String> {
 pub(crate) fn check_skill_config(value: &Value) -> Result<(), String> {
     let skills = value.as_object().filter(|skills| skills.values().all(Value::is_object));
     skills.map(drop).ok_or_else(|| "must be an object {\"<skill>\": {…}}".to_owned())
+}
+
+/// `engram`: how the memory routes are opened.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct EngramBlock {
+    pub(crate) allow_local: bool,
+}
+
+pub(crate) fn check_engram(value: &Value) -> Result<(), String> {
+    if !value.is_object() {
+        return Err("must be an object {\"allowLocal\": true or false}".to_owned());
+    }
+    serde_json::from_value::<EngramBlock>(value.clone())
+        .map(drop)
+        .map_err(|error| format!("is wrong: {error}"))
 }
 
 pub(crate) fn mcp_servers_schema() -> Value {

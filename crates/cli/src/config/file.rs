@@ -22,19 +22,7 @@ pub(crate) fn read(
     environment: &Environment,
 ) -> Result<BTreeMap<&'static str, Value>, ConfigError> {
     let Some(text) = read_text(path)? else { return Ok(BTreeMap::new()) };
-    let options = ParseOptions {
-        allow_comments: true,
-        allow_trailing_commas: true,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    let parsed = parse_to_ast(&text, &CollectOptions::default(), &options).map_err(|error| {
+    let parsed = parse_to_ast(&text, &CollectOptions::default(), &parse_options()).map_err(|error| {
         let problem = format!("not valid JSON: {}", lower_first(&error.kind().to_string()));
         let range = error.range().start..error.range().end.max(error.range().start);
         let help = "comments and trailing commas are fine; names and strings stand in double quotes";
@@ -57,6 +45,22 @@ pub(crate) fn read(
     };
     let shown = mask::masked_text(&text, object);
     Reader { path, shown, environment }.read_keys(object)
+}
+
+/// Comments and trailing commas, and nothing else beyond JSON.
+pub(crate) fn parse_options() -> ParseOptions {
+    ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    }
 }
 
 fn read_text(path: &Path) -> Result<Option<String>, ConfigError> {

@@ -1,6 +1,6 @@
 //! What a value may be: checked the same way whether it came from the file, a variable or a flag.
 
-use super::{blocks, host_address, providers};
+use super::{blocks, channels, host_address, providers};
 use serde_json::{Map, Value, json};
 
 /// The kinds of values.
@@ -31,6 +31,10 @@ pub(crate) enum Kind {
     McpServers,
     Calendars,
     SkillConfig,
+    Engram,
+    Channels,
+    Hippocampus,
+    Identities,
 }
 
 impl Kind {
@@ -58,6 +62,10 @@ impl Kind {
             Self::McpServers => return blocks::check_mcp_servers(value).map(|()| value.clone()),
             Self::Calendars => return blocks::check_calendars(value).map(|()| value.clone()),
             Self::SkillConfig => return blocks::check_skill_config(value).map(|()| value.clone()),
+            Self::Engram => return blocks::check_engram(value).map(|()| value.clone()),
+            Self::Channels => return channels::check_channels(value).map(|()| value.clone()),
+            Self::Hippocampus => return channels::check_hippocampus(value).map(|()| value.clone()),
+            Self::Identities => return channels::check_identities(value).map(|()| value.clone()),
         };
         if fits {
             Ok(value.clone())
@@ -93,9 +101,14 @@ impl Kind {
                     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect()
                 }
             },
-            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig => {
-                serde_json::from_str(text).unwrap_or_else(|_| json!(text))
-            }
+            Self::Providers
+            | Self::McpServers
+            | Self::Calendars
+            | Self::SkillConfig
+            | Self::Engram
+            | Self::Channels
+            | Self::Hippocampus
+            | Self::Identities => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         };
         self.check(&read)
     }
@@ -117,6 +130,10 @@ impl Kind {
             Self::McpServers => "an object of MCP servers by name".to_owned(),
             Self::Calendars => "an object {\"<name>\": \"<file or address>\"}".to_owned(),
             Self::SkillConfig => "an object {\"<skill>\": {…}}".to_owned(),
+            Self::Engram => "an object {\"allowLocal\": true or false}".to_owned(),
+            Self::Channels => "an object {\"<channel>\": \"off\", \"shadow\" or \"live\"}".to_owned(),
+            Self::Hippocampus => "an object {\"enabled\": true or false}".to_owned(),
+            Self::Identities => "an object {\"<name>\": [\"<userId>\", …]}".to_owned(),
         }
     }
 
@@ -136,6 +153,19 @@ impl Kind {
             Self::McpServers => blocks::mcp_servers_schema(),
             Self::Calendars => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             Self::SkillConfig => json!({"type": "object", "additionalProperties": {"type": "object"}}),
+            Self::Engram => json!({
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {"allowLocal": {"type": "boolean"}},
+            }),
+            Self::Channels => channels::channels_schema(),
+            Self::Hippocampus => json!({
+                "type": "object",
+                "additionalProperties": false,
+                "required": ["enabled"],
+                "properties": {"enabled": {"type": "boolean"}},
+            }),
+            Self::Identities => channels::identities_schema(),
             Self::Providers => providers::schema(),
         };
         schema.as_object().cloned().unwrap_or_default()
@@ -158,7 +188,14 @@ impl Kind {
             Self::TimeZone => "IANA time zone".to_owned(),
             Self::TextList => "list of strings".to_owned(),
             Self::HostPorts => "list of `host:port`".to_owned(),
-            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig => "object".to_owned(),
+            Self::Providers
+            | Self::McpServers
+            | Self::Calendars
+            | Self::SkillConfig
+            | Self::Engram
+            | Self::Channels
+            | Self::Hippocampus
+            | Self::Identities => "object".to_owned(),
         }
     }
 
@@ -180,7 +217,11 @@ impl Kind {
             | Self::Providers
             | Self::McpServers
             | Self::Calendars
-            | Self::SkillConfig => name.to_owned(),
+            | Self::SkillConfig
+            | Self::Engram
+            | Self::Channels
+            | Self::Hippocampus
+            | Self::Identities => name.to_owned(),
             Self::Text
             | Self::Host
             | Self::Integer { .. }

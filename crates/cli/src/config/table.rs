@@ -1,5 +1,6 @@
 //! The table of keys: name, kind, default and help of every server setting. Nothing else knows a key.
 
+use super::channels;
 use super::kind::Kind;
 use serde_json::{Value, json};
 
@@ -103,6 +104,12 @@ pub(crate) const KEYS: &[Key] = &[
         "The Engram memory service. Used always when set; the default only when it answers; \"off\" never.",
     ),
     key(
+        "engram",
+        Kind::Engram,
+        Fallback::EmptyObject,
+        "{\"allowLocal\": true} lets programs on this machine use /engram without a key; it holds personal facts, so they need one by default.",
+    ),
+    key(
         "ollamaUrl",
         Kind::Url,
         Fallback::Text("http://localhost:11434"),
@@ -143,9 +150,60 @@ pub(crate) const KEYS: &[Key] = &[
         0,
         "Most tokens all events of a day (UTC) may cost; 0 is no limit.",
     ),
+    key(
+        "enabled",
+        Kind::Flag,
+        Fallback::Flag(true),
+        "Whether events are answered; false lets them queue up. Read again on SIGHUP, as channels and identities are.",
+    ),
+    key(
+        "defaultMode",
+        Kind::Choice(channels::MODES),
+        Fallback::Unset,
+        "The mode of channels that are not listed: off is not tracked, shadow is processed and recorded and nothing leaves, live is everything. Without one it is off when channels is set, else live.",
+    ),
+    key(
+        "channels",
+        Kind::Channels,
+        Fallback::Unset,
+        "The mode of each channel: {\"<channel>\": \"live\"} or {\"<channel>\": {mode, topic}}; topic is where an answer goes that another channel sends there. `cortex channel mode` writes it.",
+    ),
+    key(
+        "identities",
+        Kind::Identities,
+        Fallback::EmptyObject,
+        "Whose accounts belong together: {\"<name>\": [\"<userId>\", …]}. With none, all users are one owner.",
+    ),
+    key(
+        "hippocampus",
+        Kind::Hippocampus,
+        Fallback::Unset,
+        "Memory: {\"enabled\": true}, which is the default. With it the prompt has known facts, at most 20 messages or 4000 tokens of its topic, and no channel that was idle for more than a day.",
+    ),
+    key("hippocampusEnabled", Kind::Flag, Fallback::Unset, "The same as hippocampus.enabled, which wins."),
+    count(
+        "contextTokens",
+        0,
+        10_000_000,
+        0,
+        "Tokens that the model takes, its answer included; 0 goes by the model's name.",
+    ),
     count("activeWindowSize", 1, 1_000, 10, "How many exchanges of a topic the model sees."),
-    count("extractionInterval", 1, 1_000, 3, "Exchanges between two extractions of facts."),
-    count("turnTtlDays", 0, 36_500, 30, "Days until old history is dropped; 0 keeps it for ever."),
+    count("extractionInterval", 1, 1_000, 3, "Messages of people between two extractions of facts."),
+    count(
+        "turnTtlDays",
+        0,
+        36_500,
+        30,
+        "Days until old history that was extracted is dropped; 0 keeps it for ever.",
+    ),
+    count(
+        "gardenerTokensPerDay",
+        0,
+        TOKENS_MAX,
+        200_000,
+        "Most tokens the gardener's models may cost a day (UTC), extraction included; 0 is no limit.",
+    ),
     count("schedulerTickSeconds", 1, 3_600, 30, "Seconds between two looks at the schedule."),
     key("schedulerTimezone", Kind::TimeZone, Fallback::Text("UTC"), "The time zone of every schedule."),
     key(

@@ -28,6 +28,13 @@ fn the_listing_shows_every_key_with_its_default() {
         modelIdleTimeoutMs      60000                     default
         maxTokensPerEvent       200000                    default
         maxTokensPerDay         0                         default
+        enabled                 true                      default
+        defaultMode             null                      default
+        channels                null                      default
+        identities              {}                        default
+        hippocampus             null                      default
+        hippocampusEnabled      null                      default
+        contextTokens           0                         default
         activeWindowSize        10                        default
         extractionInterval      3                         default
         turnTtlDays             30                        default

@@ -29,6 +29,9 @@ fn the_help_names_every_command() {
           skill        Write, check and run skills, and see what the assistant can do
           trace        Show the whole way of an event: received, claimed, each step, sent, acknowledged,
                        with times
+          channel      Look at channels and say what each may do
+          shadow       See what channels in shadow would have said
+          context      See what the model would see, and take a summary back
           usage        Show what the models were asked and what it cost
           config       Show the server's settings
           key          Show a key of this home

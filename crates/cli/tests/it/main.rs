@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod approval;
+mod channel;
 mod config_errors;
 mod config_listing;
 mod config_precedence;

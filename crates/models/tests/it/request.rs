@@ -20,7 +20,8 @@ fn conversation() -> ChatRequest {
         is_error,
     };
     ChatRequest {
-        system: "Be brief.".to_owned(),
+        system: "Be brief. It is noon.".to_owned(),
+        stable_system_bytes: "Be brief.".len(),
         messages: vec![
             ChatMessage::Assistant { text: "Good morning.".to_owned(), tool_calls: vec![] },
             ChatMessage::User { text: "note milk".to_owned() },
@@ -78,7 +79,7 @@ async fn openai_gets_a_chat_completion_request() {
         "stream": true,
         "stream_options": { "include_usage": true },
         "messages": [
-            { "role": "system", "content": "Be brief." },
+            { "role": "system", "content": "Be brief. It is noon." },
             { "role": "assistant", "content": "Good morning." },
             { "role": "user", "content": "note milk" },
             { "role": "user", "content": "and bread" },
@@ -118,7 +119,10 @@ async fn anthropic_gets_a_messages_request() {
         "model": "claude-x",
         "max_tokens": 1000,
         "stream": true,
-        "system": "Be brief.",
+        "system": [
+            { "type": "text", "text": "Be brief.", "cache_control": { "type": "ephemeral" } },
+            { "type": "text", "text": " It is noon." },
+        ],
         "messages": [
             { "role": "user", "content": [{ "type": "text", "text": "(earlier messages are not shown)" }] },
             { "role": "assistant", "content": [{ "type": "text", "text": "Good morning." }] },
@@ -140,6 +144,7 @@ async fn anthropic_gets_a_messages_request() {
                     {
                         "type": "tool_result", "tool_use_id": "c2",
                         "content": "arguments must be an object", "is_error": true,
+                        "cache_control": { "type": "ephemeral" },
                     },
                 ],
             },
@@ -160,7 +165,7 @@ async fn google_gets_a_generate_content_request() {
     assert_eq!(request.line(), "POST /v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse HTTP/1.1");
     assert_eq!(request.header("x-goog-api-key"), Some("k-1"));
     let expected = json!({
-        "systemInstruction": { "parts": [{ "text": "Be brief." }] },
+        "systemInstruction": { "parts": [{ "text": "Be brief. It is noon." }] },
         "generationConfig": { "maxOutputTokens": 1000 },
         "contents": [
             { "role": "user", "parts": [{ "text": "(earlier messages are not shown)" }] },

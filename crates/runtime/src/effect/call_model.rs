@@ -68,7 +68,7 @@ impl DeltaSink for LivePreview<'_> {
         let Ok(mut shown) = self.shown.lock() else { return };
         let live = match delta {
             Delta::Text(text) => {
-                let text = shown.push(&text).to_owned();
+                let text = shown.push(&text);
                 if text.is_empty() {
                     return;
                 }

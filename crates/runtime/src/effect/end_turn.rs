@@ -35,6 +35,9 @@ pub(crate) async fn end_turn(
     match written {
         Ok(()) => {
             counter!("cortex_turns_total", "outcome" => outcome).increment(1);
+            if outcome == "answered" {
+                parts.answered.notify_one();
+            }
             parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status });
         }
         Err(error) => tracing::error!(event = %event.id, %error, "A turn's end could not be written"),

@@ -151,6 +151,15 @@ impl MemoryDesk {
         }
     }
 
+    /// Lines of the history are gone; so is what the index kept of them.
+    pub(crate) async fn turns_dropped(&self, ids: &[i64]) {
+        if let Some(vectors) = self.0.vectors.write().await.as_mut() {
+            for id in ids {
+                vectors.turns.remove(*id);
+            }
+        }
+    }
+
     fn model(&self) -> String {
         self.0.embedder.name().to_owned()
     }

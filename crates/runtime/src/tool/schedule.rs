@@ -8,9 +8,11 @@ use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
     ToolRunner, ToolSource,
 };
-use cortex_types::{CatchUp, Millis};
+use cortex_types::{CatchUp, ChannelSettings, Millis};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tokio::sync::watch;
 
 const SKILL: &str = "schedule";
 const FIRES_SHOWN: usize = 3;
@@ -20,6 +22,7 @@ const EXAMPLES: &str = "Say for example: every weekday at 9, every 2 hours, tomo
 pub(crate) struct ScheduleTools {
     pub(crate) store: Store,
     pub(crate) timezone: String,
+    pub(crate) channels: watch::Receiver<Arc<ChannelSettings>>,
 }
 
 /// What `create` and `update` take; `prepare` replaces `when` by `cron` or `runAt`.
@@ -180,7 +183,8 @@ impl ScheduleTools {
         let what = wish.what.clone().unwrap_or_else(|| job.action.clone());
         let new = self.new_job(&merged(wish, &job), what, context)?;
         let shown = shown_fires(&new, context.now);
-        settle(&self.store, &job, context.now).await.map_err(unknown)?;
+        let channels = Arc::clone(&self.channels.borrow());
+        settle(&self.store, &channels, &job, context.now).await.map_err(unknown)?;
         self.store
             .schedules()
             .change(job.id, JobChange::Replace(Box::new(new)), context.now)
@@ -202,7 +206,8 @@ impl ScheduleTools {
         };
         // Who deletes a job wants no run of it any more, not even one that is due this moment.
         let judged = ScheduledJob { enabled: job.enabled && change != JobChange::Delete, ..job.clone() };
-        settle(&self.store, &judged, context.now).await.map_err(unknown)?;
+        let channels = Arc::clone(&self.channels.borrow());
+        settle(&self.store, &channels, &judged, context.now).await.map_err(unknown)?;
         self.store.schedules().change(job.id, change, context.now).await.map_err(unknown)?;
         Ok(format!("{word} schedule {}: {}", job.id, job.description))
     }

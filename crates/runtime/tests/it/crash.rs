@@ -1,16 +1,13 @@
 //! Crash anywhere, lose nothing: the files as a kill would leave them at every fault point, each opened again.
 
 use crate::far_side::{Answering, FarSide, Question, called, said};
-use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestModels, memory_folder};
+use crate::images::take_images;
+use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestModels};
 use cortex_types::{EventId, InboxStatus, StepBody};
 use fail::FailScenario;
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use tempfile::TempDir;
 
 /// Every fault point between the durable steps of a turn.
 const POINTS: [&str; 12] = [
@@ -27,43 +24,6 @@ const POINTS: [&str; 12] = [
     "turn.finish.after_outbox",
     "turn.finish.before_commit",
 ];
-
-/// What kills leave: by fault point and by how much had been written, which is all that can differ.
-type Images = BTreeMap<(&'static str, u64), Image>;
-
-struct Image {
-    files: TempDir,
-    /// The sender had been told that the event is safe.
-    is_acked: bool,
-}
-
-/// Where all tests share a process, other stores reach these points too: what they add is one more kill of ours.
-fn take_images(database: PathBuf, acked: &Arc<AtomicBool>) -> Arc<Mutex<Images>> {
-    let images = Arc::new(Mutex::new(Images::new()));
-    for point in POINTS {
-        let (images, database, acked) = (Arc::clone(&images), database.clone(), Arc::clone(acked));
-        let take = move || {
-            let Ok(written) = std::fs::metadata(database.with_extension("db-wal")) else { return };
-            let mut images = images.lock().unwrap();
-            if let Entry::Vacant(missing) = images.entry((point, written.len()))
-                && let Ok(files) = copy_files(&database)
-            {
-                missing.insert(Image { files, is_acked: acked.load(Ordering::SeqCst) });
-            }
-        };
-        fail::cfg_callback(point, take).unwrap();
-    }
-    images
-}
-
-/// The database first: a fold between the two only repeats what the log still holds.
-fn copy_files(database: &Path) -> io::Result<TempDir> {
-    let files = memory_folder();
-    for name in ["cortex.db", "cortex.db-wal"] {
-        std::fs::copy(database.with_file_name(name), files.path().join(name))?;
-    }
-    Ok(files)
-}
 
 /// One round of tools, then the answer: two questions in all.
 async fn far_side() -> Answering {
@@ -83,7 +43,7 @@ async fn a_kill_at_any_fault_point_loses_nothing_and_pays_for_no_recorded_answer
     let setup = |far: &Answering| RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time);
     let flow = setup(&far).start().await;
     let acked = Arc::new(AtomicBool::new(false));
-    let images = take_images(flow.store.path(), &acked);
+    let images = take_images(flow.store.path(), &POINTS, &acked);
     let id = flow.say("a", "hello").await;
     acked.store(true, Ordering::SeqCst);
     flow.reaches(&id, InboxStatus::Done).await;

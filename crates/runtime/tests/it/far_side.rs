@@ -22,6 +22,13 @@ impl Question {
         last["content"].as_str().unwrap()
     }
 
+    /// The system text.
+    pub(crate) fn system(&self) -> &str {
+        let messages = self.body["messages"].as_array().unwrap();
+        let system = messages.iter().find(|message| message["role"] == "system").unwrap();
+        system["content"].as_str().unwrap()
+    }
+
     pub(crate) fn say(self, text: &str) {
         self.answer(said(text));
     }

@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use cortex_api::{ErrorBody, ErrorCode, EventTrace, TraceEntry, TraceWhat};
 use cortex_store::{AuditRow, NoteKind};
-use cortex_types::{InboxStatus, Millis, StepBody, ToolEnding};
+use cortex_types::{InboxStatus, Millis, OutboxStatus, StepBody, ToolEnding};
 use futures::{Stream, StreamExt};
 
 /// The whole way of an event.
@@ -81,6 +81,11 @@ fn entries(trace: &cortex_store::TracedEvent, audit: &[AuditRow]) -> Vec<TraceEn
         InboxStatus::Pending | InboxStatus::Processing => {}
     }
     for reply in &trace.replies {
+        if reply.status == OutboxStatus::Suppressed {
+            let reason = reply.last_error.clone().unwrap_or_default();
+            add(reply.updated_at, TraceWhat::Suppressed, format!("{}: {reason}", reply.id));
+            continue;
+        }
         add(reply.created_at, TraceWhat::Queued, reply.id.to_string());
         if let Some(at) = reply.leased_at {
             add(at, TraceWhat::Leased, format!("{}, attempt {}", reply.id, reply.attempts));

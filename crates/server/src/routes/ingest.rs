@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 /// Queue a new inbound event.
 #[utoipa::path(post, path = "/ingest", tag = "connector", request_body = IngestRequest, responses(
     (status = 202, body = IngestAnswer, description = "Queued and on disk"),
-    (status = 200, body = IngestAnswer, description = "The same source and externalMessageId was here before"),
+    (status = 200, body = IngestAnswer, description = "The same source and externalMessageId was here before, or the channel is off"),
     (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 413, body = ErrorBody),
     (status = 503, body = ErrorBody, description = "The disk does not take it; nothing was kept"),
 ))]
@@ -28,8 +28,11 @@ pub(crate) async fn ingest(
     let accepted = app.intake.accept(read_event(&body)?).await?;
     fail_point!("ingest.before_response");
     let (code, event_id, status) = match accepted {
-        AcceptedEvent::Queued(id) => (StatusCode::ACCEPTED, id, IngestStatus::Queued),
-        AcceptedEvent::Duplicate { first, .. } => (StatusCode::OK, first, IngestStatus::DuplicateIgnored),
+        AcceptedEvent::Queued(id) => (StatusCode::ACCEPTED, Some(id), IngestStatus::Queued),
+        AcceptedEvent::Duplicate { first, .. } => {
+            (StatusCode::OK, Some(first), IngestStatus::DuplicateIgnored)
+        }
+        AcceptedEvent::ChannelOff => (StatusCode::OK, None, IngestStatus::ChannelOff),
     };
     Ok((code, Json(IngestAnswer { event_id, status })))
 }

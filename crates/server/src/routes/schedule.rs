@@ -123,7 +123,12 @@ pub(crate) async fn run_now(
     PathId(id): PathId,
 ) -> Result<(StatusCode, Json<RunNowAnswer>), Refusal> {
     let accepted = app.runtime.schedules().run_now(job_id(&id)?).await?;
-    let (AcceptedEvent::Queued(event_id) | AcceptedEvent::Duplicate { first: event_id, .. }) = accepted;
+    let event_id = match accepted {
+        AcceptedEvent::Queued(event_id) | AcceptedEvent::Duplicate { first: event_id, .. } => event_id,
+        AcceptedEvent::ChannelOff => {
+            return Err(Refusal::because(ErrorCode::Conflict, "the channel of this schedule is off"));
+        }
+    };
     Ok((StatusCode::ACCEPTED, Json(RunNowAnswer { event_id })))
 }
 

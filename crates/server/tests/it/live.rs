@@ -63,13 +63,13 @@ async fn what_may_become_silence_is_never_shown() {
 #[tokio::test(start_paused = true)]
 async fn what_may_become_a_directive_is_held_back() {
     let time = FrozenTime::hold();
-    let server = ServerSetup::scripted(slowly(&["Hi [", "[send_to:x]]", " there"])).at(&time).start().await;
+    let server = ServerSetup::scripted(slowly(&["Hi [", "[reply_to_current]]", " there"]));
+    let server = server.at(&time).start().await;
     let id = server.accept(&event("1")).await;
     let live = watch(&server, &id).await;
     let seen = watched(&time, live).await;
     let (done, deltas) = seen.split_last().unwrap();
-    assert_eq!(deltas, ["Hi"]);
-    assert!(done.starts_with("<done: Hi"), "{done}");
+    assert_eq!((deltas, done.as_str()), (&["Hi".to_owned(), " there".to_owned()][..], "<done: Hi there>"));
 }
 
 #[tokio::test(start_paused = true)]

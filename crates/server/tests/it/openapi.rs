@@ -1,6 +1,6 @@
 //! The OpenAPI document, and the promise that every route in it is guarded.
 
-use cortex_server::OPEN_ROUTES;
+use cortex_server::{OPEN_ROUTES, OpenTo};
 use cortex_testkit::ServerSetup;
 use serde_json::{Value, json};
 
@@ -34,7 +34,8 @@ async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones()
     }
     for (method, path) in routes {
         let answer = server.request(&method, &path).without_key().json(&json!({})).send().await;
-        if OPEN_ROUTES.contains(&path.as_str()) {
+        let is_open = |route: &&cortex_server::OpenRoute| route.path == path && route.to == OpenTo::Everybody;
+        if OPEN_ROUTES.iter().any(|route| is_open(&route)) {
             assert_eq!(answer.status, 200, "{method} {path}");
         } else {
             assert_eq!(answer.seen(), (401, json!({ "error": "unauthorized" })), "{method} {path}");
@@ -47,6 +48,8 @@ async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones()
 }
 
 #[test]
-fn the_open_routes_are_only_those_of_health() {
-    assert_eq!(OPEN_ROUTES, ["/health", "/healthz", "/readyz"]);
+fn the_open_routes_are_those_of_health_and_to_local_programs_the_memory() {
+    let open: Vec<(&str, OpenTo)> = OPEN_ROUTES.iter().map(|route| (route.path, route.to)).collect();
+    let to_all = ["/health", "/healthz", "/readyz"].map(|path| (path, OpenTo::Everybody));
+    assert_eq!(open, [&to_all[..], &[("/engram/*", OpenTo::LocalEngramClients)]].concat());
 }

@@ -1,9 +1,9 @@
 //! The claim inside a poll: due rows in order, dead letters sorted out, each row leased to one poller.
 
 use super::{OutboxPoll, QUEUED_COLUMNS, as_queued, mint};
-use crate::StoreError;
 use crate::trace::{self, NoteKind};
-use cortex_types::{Delivery, LeaseToken, Millis, NewReply};
+use crate::{StoreError, channel};
+use cortex_types::{ChannelMode, Delivery, LeaseToken, Millis, NewReply};
 use fail::fail_point;
 use rusqlite::{Connection, Row, params};
 use std::collections::HashMap;
@@ -26,6 +26,10 @@ pub(super) fn claim_due(
     now: Millis,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut deliveries = Vec::new();
+    // What was under way when the channel's mode changed stays where it is.
+    if channel::mode_of(connection, &request.source)? != ChannelMode::Live {
+        return Ok(deliveries);
+    }
     let mut topics = OpenTopics::default();
     let mut after = (i64::MIN, i64::MIN, i64::MIN);
     let wanted = request.max as usize;

@@ -29,7 +29,9 @@ async fn an_accepted_event_is_kept_as_it_came() {
         occurred_at: kept.occurred_at,
         metadata_json: kept.metadata_json,
         priority: kept.priority,
+        channel: None,
     };
+    assert_eq!(kept.channel, "telegram");
     assert_eq!(as_kept, new);
 }
 
@@ -94,7 +96,7 @@ async fn fifty_identical_events_at_once_are_one() {
         .iter()
         .filter_map(|answer| match answer {
             AcceptedEvent::Queued(id) => Some(id.clone()),
-            AcceptedEvent::Duplicate { .. } => None,
+            AcceptedEvent::Duplicate { .. } | AcceptedEvent::ChannelOff => None,
         })
         .collect();
     assert_eq!(queued.len(), 1, "{answers:?}");

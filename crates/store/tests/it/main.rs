@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+mod channel;
 mod claim;
 mod damage;
 mod full_disk;
 mod group_commit;
 mod inbox;
+mod op;
 mod outbox;
 mod plan;
 mod poll_order;
@@ -14,4 +16,5 @@ mod populated;
 mod recovery;
 mod sequence;
 mod skill_db;
+mod summary;
 mod turn;

@@ -55,6 +55,7 @@ async fn a_finished_turn_leaves_history_replies_steps_and_a_done_event_together(
         last_step: Some(tool_step(1)),
         content: "noon, or a little later".to_owned(),
         replies: replies.clone(),
+        ..FinishedTurn::default()
     });
     let calls = vec![call(CallOutcome::Answered)];
     store.turns().finish_turn(&claimed.event, end, calls, Millis(2_000)).await.unwrap();

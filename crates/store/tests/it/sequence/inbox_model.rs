@@ -111,6 +111,10 @@ impl InboxModel {
                 let lines = self.history.entry(topic.clone()).or_default();
                 lines.push(("user", event.new.text.clone()));
                 lines.push(("assistant", content));
+                for reply in replies.iter().filter(|reply| reply.topic != topic) {
+                    let elsewhere = self.history.entry(reply.topic.clone()).or_default();
+                    elsewhere.push(("assistant", reply.text.clone()));
+                }
                 outbox.queue(replies, now);
             }
             ModelEnd::Failed { reason, replies } => {

@@ -1,0 +1,131 @@
+//! The parts of a prompt, rendered, each with what it costs.
+
+use super::{BackgroundLine, Floor, KnownFact, chosen, count_tokens, one_line};
+use cortex_types::Event;
+
+/// Which part of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SectionName {
+    Soul,
+    Identity,
+    User,
+    Memory,
+    KnownFacts,
+    ActiveOperations,
+    Summary,
+    Background,
+    /// Who speaks from where.
+    Message,
+    Foreground,
+    /// The words that are answered.
+    Event,
+}
+
+impl SectionName {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Soul => "soul",
+            Self::Identity => "identity",
+            Self::User => "user",
+            Self::Memory => "memory",
+            Self::KnownFacts => "known_facts",
+            Self::ActiveOperations => "active_operations",
+            Self::Summary => "summary",
+            Self::Background => "background",
+            Self::Message => "message",
+            Self::Foreground => "foreground",
+            Self::Event => "event",
+        }
+    }
+
+    /// Part of the system text; the rest are messages.
+    pub(super) fn is_system(self) -> bool {
+        !matches!(self, Self::Foreground | Self::Event)
+    }
+
+    /// Rarely changes from one turn to the next.
+    pub(super) fn is_stable(self) -> bool {
+        matches!(self, Self::Soul | Self::Identity | Self::User | Self::Memory | Self::KnownFacts)
+    }
+}
+
+/// A part of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    pub name: SectionName,
+    /// An estimate.
+    pub tokens: u32,
+    pub text: String,
+}
+
+impl Section {
+    pub(super) fn new(name: SectionName, text: String) -> Self {
+        Self { name, tokens: count_tokens(&text), text }
+    }
+}
+
+pub(super) fn of_floor(floor: &Floor) -> Vec<Section> {
+    let files = [
+        (SectionName::Soul, "Soul", &floor.soul),
+        (SectionName::Identity, "Identity", &floor.identity),
+        (SectionName::User, "User", &floor.user),
+        (SectionName::Memory, "Memory", &floor.memory),
+    ];
+    let filled = files.into_iter().filter(|(_, _, body)| !body.trim().is_empty());
+    filled.map(|(name, title, body)| Section::new(name, format!("# {title}\n{}\n\n", body.trim()))).collect()
+}
+
+pub(super) fn of_facts(facts: Vec<KnownFact>) -> Option<Section> {
+    let facts = chosen(facts);
+    let lines = facts.iter().map(|fact| format!("- {}", one_line(&fact.text)));
+    titled(SectionName::KnownFacts, "## Known Facts", lines)
+}
+
+pub(super) fn of_ops(ops: &[String]) -> Option<Section> {
+    titled(SectionName::ActiveOperations, "## Active Operations", ops.iter().map(|line| one_line(line)))
+}
+
+pub(super) fn of_summary(summary: &str) -> Option<Section> {
+    let lines = summary.trim().lines().map(str::to_owned);
+    titled(SectionName::Summary, "## Earlier in this conversation", lines)
+}
+
+/// As many lines as fit, the newest first; shown in the order of their channels, which does not change.
+pub(super) fn of_background(newest_first: &[BackgroundLine], left: u32) -> Option<Section> {
+    let title = "## Other Channels";
+    let mut spent = count_tokens(title) + 2;
+    let mut lines = Vec::new();
+    for line in newest_first {
+        let text = format!(
+            "[{}] {} (last: {})",
+            one_line(&line.channel),
+            one_line(&line.summary),
+            line.last_message_at.to_rfc3339()
+        );
+        spent += count_tokens(&text) + 1;
+        if spent > left {
+            break;
+        }
+        lines.push(text);
+    }
+    lines.sort();
+    titled(SectionName::Background, title, lines.into_iter()).filter(|section| section.tokens <= left)
+}
+
+pub(super) fn of_message(event: &Event) -> Section {
+    let text = format!(
+        "# This message\nChannel: {}\nTopic: {}\nSender: {}\nReceived: {}\n\n\
+         Answer the last user message. Answer exactly NO_REPLY when nothing should be said. \
+         [[send_to:channel]] in an answer sends it to that channel instead, and [[reply_to_current]] here too.",
+        one_line(&event.channel),
+        one_line(&event.topic.topic_key),
+        one_line(&event.user_id),
+        event.created_at.to_rfc3339(),
+    );
+    Section::new(SectionName::Message, text)
+}
+
+fn titled(name: SectionName, title: &str, lines: impl Iterator<Item = String>) -> Option<Section> {
+    let lines: Vec<String> = lines.collect();
+    (!lines.is_empty()).then(|| Section::new(name, format!("{title}\n{}\n\n", lines.join("\n"))))
+}

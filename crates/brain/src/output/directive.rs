@@ -1,0 +1,250 @@
+//! Directives: `[[send_to:x]]` and `[[reply_to_current]]`, found anywhere outside code fences and taken out.
+
+use super::Targets;
+
+const OPEN: &str = "[[";
+const CLOSE: &str = "]]";
+const SEND: &str = "send_to:";
+const REPLY: &str = "reply_to_current";
+
+/// Takes directives out of an answer, whole or as it grows. Lines that are complete are read once.
+#[derive(Debug, Clone)]
+pub(crate) struct Stripper {
+    text: String,
+    targets: Targets,
+    fence: Option<Fence>,
+    /// The line that has no end yet.
+    open_line: String,
+}
+
+impl Default for Stripper {
+    fn default() -> Self {
+        Self {
+            text: String::new(),
+            targets: Targets { current: false, channels: Vec::new() },
+            fence: None,
+            open_line: String::new(),
+        }
+    }
+}
+
+/// A code fence that is open: its letter and how many of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fence {
+    letter: char,
+    count: usize,
+}
+
+impl Stripper {
+    pub(crate) fn push(&mut self, delta: &str) {
+        for piece in delta.split_inclusive('\n') {
+            self.open_line.push_str(piece);
+            if piece.ends_with('\n') {
+                let line = std::mem::take(&mut self.open_line);
+                self.take_line(&line);
+            }
+        }
+    }
+
+    /// The text so far: of complete lines, and of the open one what cannot become a directive any more.
+    pub(crate) fn safe(&self) -> (&str, String) {
+        let line = &self.open_line;
+        // Whether a line opens a fence is known at its end.
+        let undecided = self.fence.is_none() && opened(line).is_some();
+        let held = held_back(line, undecided);
+        let shown = match self.fence {
+            Some(_) => line.clone(),
+            None if undecided => line[..held].to_owned(),
+            None => self.stripped(&line[..held]),
+        };
+        (&self.text, shown)
+    }
+
+    /// A piece behind the text so far, without its directives.
+    fn stripped(&self, piece: &str) -> String {
+        let before: String = self.text.chars().next_back().into_iter().collect();
+        let at = before.len();
+        let mut tail = Self { text: before, ..Self::default() };
+        tail.strip(piece);
+        tail.text.split_off(at)
+    }
+
+    pub(crate) fn finish(mut self) -> (String, Targets) {
+        let line = std::mem::take(&mut self.open_line);
+        self.take_line(&line);
+        (self.text, self.targets)
+    }
+
+    fn take_line(&mut self, line: &str) {
+        match self.fence {
+            Some(fence) => {
+                self.text.push_str(line);
+                if closes(line, fence) {
+                    self.fence = None;
+                }
+            }
+            None => {
+                self.fence = opened(line);
+                if self.fence.is_some() { self.text.push_str(line) } else { self.strip(line) }
+            }
+        }
+    }
+
+    fn strip(&mut self, line: &str) {
+        let mut rest = line;
+        while let Some(at) = rest.find(OPEN) {
+            let Some((length, directive)) = read(&rest[at..]) else {
+                // One bracket on: `[[[send_to:x]]` has a directive behind its first.
+                self.text.push_str(&rest[..=at]);
+                rest = &rest[at + 1..];
+                continue;
+            };
+            self.text.push_str(&rest[..at]);
+            rest = &rest[at + length..];
+            self.honour(directive);
+            rest = self.without_its_gap(rest);
+        }
+        self.text.push_str(rest);
+    }
+
+    fn honour(&mut self, directive: Directive<'_>) {
+        match directive {
+            Directive::Reply => self.targets.current = true,
+            Directive::Send(name) if self.targets.channels.iter().any(|known| known == name) => {}
+            Directive::Send(name) => self.targets.channels.push(name.to_owned()),
+        }
+    }
+
+    /// A directive at the start of a line takes the space or line end behind it along, one between two spaces one of them.
+    fn without_its_gap<'a>(&self, rest: &'a str) -> &'a str {
+        let gap = match self.text.chars().next_back() {
+            None | Some('\n') => rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix(['\n', ' '])),
+            Some(' ') => rest.strip_prefix(' '),
+            Some(_) => None,
+        };
+        gap.unwrap_or(rest)
+    }
+}
+
+enum Directive<'a> {
+    Send(&'a str),
+    Reply,
+}
+
+/// The directive that `text` begins with, and its length.
+fn read(text: &str) -> Option<(usize, Directive<'_>)> {
+    let body = text.strip_prefix(OPEN)?;
+    let end = body.find(CLOSE)?;
+    let directive = match &body[..end] {
+        REPLY => Directive::Reply,
+        body => Directive::Send(body.strip_prefix(SEND).filter(|name| is_name(name))?),
+    };
+    Some((OPEN.len() + end + CLOSE.len(), directive))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(is_name_letter)
+}
+
+fn is_name_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | ':' | '-')
+}
+
+/// Where the part of an unfinished line begins that more text may make a directive; its length when there is none.
+fn held_back(line: &str, undecided: bool) -> usize {
+    let first = line.find('[').filter(|_| undecided);
+    first.unwrap_or_else(|| {
+        let brackets = line.match_indices('[').map(|(at, _)| at);
+        brackets.into_iter().find(|at| may_become_directive(&line[*at..])).unwrap_or(line.len())
+    })
+}
+
+fn may_become_directive(text: &str) -> bool {
+    let Some(body) = text.strip_prefix(OPEN) else { return text == "[" };
+    let beginning = |whole: &str| whole.starts_with(body);
+    if beginning("reply_to_current]]") || beginning(SEND) {
+        return body != "reply_to_current]]";
+    }
+    let Some(name) = body.strip_prefix(SEND) else { return false };
+    let name = name.strip_suffix(']').unwrap_or(name);
+    is_name(name)
+}
+
+/// The fence that a line opens: three or more backticks or tildes after at most three spaces (CommonMark).
+fn opened(line: &str) -> Option<Fence> {
+    let (fence, rest) = run_of_fence(line)?;
+    // Backticks further on make it a span of code inside a line.
+    (fence.letter == '~' || !rest.contains('`')).then_some(fence)
+}
+
+fn closes(line: &str, open: Fence) -> bool {
+    run_of_fence(line).is_some_and(|(fence, rest)| {
+        fence.letter == open.letter && fence.count >= open.count && rest.trim().is_empty()
+    })
+}
+
+fn run_of_fence(line: &str) -> Option<(Fence, &str)> {
+    let body = line.trim_start_matches(' ');
+    let letter = body.chars().next().filter(|letter| matches!(letter, '`' | '~'))?;
+    let rest = body.trim_start_matches(letter);
+    let count = body.len() - rest.len();
+    (line.len() - body.len() <= 3 && count >= 3).then_some((Fence { letter, count }, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, said: &str, channels: &[&str]) {
+        let mut stripper = Stripper::default();
+        stripper.push(text);
+        let (found, targets) = stripper.finish();
+        assert_eq!(
+            (found.as_str(), targets.channels),
+            (said, channels.iter().map(|&c| c.to_owned()).collect())
+        );
+    }
+
+    #[test]
+    fn nothing_inside_a_code_fence_is_a_directive() {
+        check("```\n[[send_to:x]]\n```\n", "```\n[[send_to:x]]\n```\n", &[]);
+        check(
+            "  ~~~~ md\n[[send_to:x]]\n~~~\n~~~~\n[[send_to:y]]z",
+            "  ~~~~ md\n[[send_to:x]]\n~~~\n~~~~\nz",
+            &["y"],
+        );
+        check("```\nnever closed [[send_to:x]]", "```\nnever closed [[send_to:x]]", &[]);
+        check("    ```\n[[send_to:x]]a", "    ```\na", &["x"]);
+    }
+
+    #[test]
+    fn a_span_of_code_inside_a_line_is_no_fence() {
+        check("```a``` [[send_to:x]]\n[[send_to:y]]b", "```a``` \nb", &["x", "y"]);
+    }
+
+    #[test]
+    fn what_is_not_quite_a_directive_stays() {
+        for text in [
+            "[[send_to:]]",
+            "[[send_to:a b]]",
+            "[[send_to:ä]]",
+            "[[Send_to:a]]",
+            "[send_to:a]",
+            "[[send_to:a]",
+        ] {
+            check(text, text, &[]);
+        }
+        check("[[[send_to:a]]]", "[]", &["a"]);
+        check("[[x [[send_to:a]] y", "[[x y", &["a"]);
+    }
+
+    #[test]
+    fn a_directive_takes_no_more_than_its_gap_along() {
+        check("a\n[[send_to:x]]\nb", "a\nb", &["x"]);
+        check("[[send_to:x]]\r\nb", "b", &["x"]);
+        check("a [[send_to:x]] b", "a b", &["x"]);
+        check("a [[send_to:x]]\nb", "a \nb", &["x"]);
+        check("a[[send_to:x]]b", "ab", &["x"]);
+    }
+}

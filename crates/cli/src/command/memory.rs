@@ -1,0 +1,194 @@
+//! `cortex memory`.
+
+use crate::connect;
+use crate::context::Context;
+use crate::escape::one_line;
+use crate::exit::{Exit, Failure};
+use crate::terminal::talk;
+use cortex_api::{Client, FactChange, FactQuery, FactRow, MemoryHit, MemoryQuery};
+use cortex_types::{FactId, FactTier};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Look at what is remembered, and change it
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List facts, newest first
+    List {
+        /// Only these: hot or cold
+        #[arg(long)]
+        tier: Option<FactTier>,
+        /// Only facts of this category
+        #[arg(long)]
+        category: Option<String>,
+        #[arg(long, short = 'n', default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+        /// The cursor of the page before
+        #[arg(long, value_name = "CURSOR")]
+        before: Option<String>,
+    },
+    /// Search facts and what was said, best first
+    Search {
+        query: String,
+        #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+        limit: u32,
+    },
+    /// Show one fact and where it came from
+    Show { fact: FactId },
+    /// Change a fact
+    Edit {
+        fact: FactId,
+        /// The new text
+        #[arg(required_unless_present = "category")]
+        text: Option<String>,
+        /// The new category
+        #[arg(long)]
+        category: Option<String>,
+    },
+    /// Forget a fact for good
+    Forget { fact: FactId },
+    /// Keep a fact in every prompt
+    Pin {
+        fact: FactId,
+        /// Let it go cold again
+        #[arg(long)]
+        off: bool,
+    },
+    /// Write every fact to a file or to standard output, a line of JSON each
+    Export { file: Option<PathBuf> },
+    /// Take the lines of an export from a file or from standard input; what is known already changes nothing
+    Import { file: Option<PathBuf> },
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let client = connect::client(context)?;
+    let runtime = context.client_runtime()?;
+    match &args.action {
+        Action::List { tier, category, limit, before } => {
+            let query = FactQuery {
+                tier: *tier,
+                category: category.clone(),
+                limit: Some(*limit),
+                before: before.clone(),
+                ..FactQuery::default()
+            };
+            let list = runtime.block_on(client.facts(&query))?;
+            if context.terminal.json {
+                context.terminal.print_json(&list)?;
+            } else {
+                let rows: Vec<Vec<String>> = list.items.iter().map(cells).collect();
+                context
+                    .terminal
+                    .print_table(&["fact", "tier", "category", "scope", "hits", "text"], &rows)?;
+                super::inbox::more(list.next_cursor.as_deref());
+            }
+        }
+        Action::Search { query, limit } => {
+            let query = MemoryQuery { query: query.clone(), limit: Some(*limit) };
+            let hits = runtime.block_on(client.search_memory(&query))?;
+            if context.terminal.json {
+                context.terminal.print_json(&hits)?;
+            } else {
+                let rows: Vec<Vec<String>> = hits.items.iter().map(hit_cells).collect();
+                context.terminal.print_table(&["score", "what", "when", "text"], &rows)?;
+            }
+        }
+        Action::Show { fact } => show(&runtime.block_on(client.fact(fact))?, context)?,
+        Action::Edit { fact, text, category } => {
+            let change = FactChange { text: text.clone(), category: category.clone() };
+            show(&runtime.block_on(client.edit_fact(fact, &change))?, context)?;
+        }
+        Action::Forget { fact } => show(&runtime.block_on(client.forget_fact(fact))?, context)?,
+        Action::Pin { fact, off: false } => show(&runtime.block_on(client.pin_fact(fact))?, context)?,
+        Action::Pin { fact, off: true } => show(&runtime.block_on(client.unpin_fact(fact))?, context)?,
+        Action::Export { file } => {
+            export(&runtime.block_on(client.export_memory())?, file.as_deref(), context)?
+        }
+        Action::Import { file } => import(&client, &runtime, file.as_deref(), context)?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn export(lines: &str, file: Option<&Path>, context: &Context) -> Result<(), Failure> {
+    let Some(path) = file else { return context.terminal.print_raw(lines) };
+    std::fs::write(path, lines).map_err(|error| Failure::Plain(format!("{}: {error}", path.display())))?;
+    talk(&format!("{} facts in {}", lines.lines().count(), path.display()));
+    Ok(())
+}
+
+fn import(
+    client: &Client,
+    runtime: &tokio::runtime::Runtime,
+    file: Option<&Path>,
+    context: &Context,
+) -> Result<(), Failure> {
+    let lines = match file {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| Failure::Plain(format!("{}: {error}", path.display())))?,
+        None => {
+            let mut lines = String::new();
+            let read = std::io::stdin().lock().read_to_string(&mut lines);
+            read.map_err(|error| Failure::Plain(format!("standard input: {error}")))?;
+            lines
+        }
+    };
+    let done = runtime.block_on(client.import_memory(lines))?;
+    if context.terminal.json {
+        return context.terminal.print_json(&done);
+    }
+    context.terminal.print(&format!("{} new, {} merged, {} known", done.created, done.merged, done.known))
+}
+
+fn cells(row: &FactRow) -> Vec<String> {
+    let tier = if row.pinned { "pinned".to_owned() } else { row.tier.to_string() };
+    vec![
+        row.fact_id.to_string(),
+        tier,
+        one_line(row.category.as_deref().unwrap_or_default(), 12),
+        one_line(&scope(row), 30),
+        row.hit_count.to_string(),
+        one_line(&row.text, 70),
+    ]
+}
+
+fn hit_cells(hit: &MemoryHit) -> Vec<String> {
+    let what = one_line(hit.label.as_deref().unwrap_or("fact"), 20);
+    vec![format!("{:.2}", hit.score), what, hit.at.0.to_rfc3339(), one_line(&hit.text, 80)]
+}
+
+fn scope(row: &FactRow) -> String {
+    if row.scope_key.is_empty() { row.scope.clone() } else { format!("{} {}", row.scope, row.scope_key) }
+}
+
+fn show(row: &FactRow, context: &Context) -> Result<(), Failure> {
+    let terminal = &context.terminal;
+    if terminal.json {
+        return terminal.print_json(row);
+    }
+    let pinned = if row.pinned { ", pinned" } else { "" };
+    let mut lines = vec![
+        format!("fact      {}", row.fact_id),
+        format!("text      {}", row.text),
+        format!("category  {}", row.category.as_deref().unwrap_or_default()),
+        format!("scope     {}", scope(row)),
+        format!("tier      {}{pinned} (hits: {}, strength: {:.2})", row.tier, row.hit_count, row.strength),
+        format!("created   {}", row.created_at.0.to_rfc3339()),
+        format!("accessed  {}", row.last_accessed_at.0.to_rfc3339()),
+    ];
+    lines.extend(row.sources.iter().map(|source| {
+        format!(
+            "from      {} {} at {}: {}",
+            source.kind,
+            source.reference,
+            source.at.0.to_rfc3339(),
+            source.text
+        )
+    }));
+    terminal.print(&terminal.safe(&lines.join("\n")))
+}

@@ -1,0 +1,85 @@
+//! Channel modes at the command line: written to the file, in force at once.
+
+use crate::cortex::Cortex;
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::{Duration, Instant};
+
+fn mode_of(cortex: &Cortex, channel: &str) -> String {
+    let list = cortex.json(&["channel", "list", "--json"]);
+    let items = list["items"].as_array().unwrap();
+    let found = items.iter().find(|item| item["name"] == channel);
+    found
+        .map_or_else(|| list["defaultMode"].clone(), |item| item["mode"].clone())
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn a_mode_is_written_to_the_file_and_in_force_at_once() {
+    let cortex = Cortex::quiet().with_file("{\n  // mine\n  \"drainSeconds\": 1,\n}\n").started();
+    let set = cortex.run(&["channel", "mode", "cli", "off"]);
+    assert_eq!((set.code, set.stderr.as_str()), (Some(0), "cli is off\n"));
+    let refused = cortex.run(&["send", "hello"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("channel_off: the channel cli is off"), "{}", refused.stderr);
+    let file = std::fs::read_to_string(cortex.path("server.json")).unwrap();
+    assert!(file.starts_with("{\n  // mine\n  \"drainSeconds\": 1,\n"), "{file}");
+    assert_eq!((mode_of(&cortex, "cli"), mode_of(&cortex, "other")), ("off".into(), "live".into()));
+
+    assert_eq!(cortex.run(&["channel", "mode", "cli", "shadow"]).code, Some(0));
+    assert_eq!(cortex.run(&["send", "hello", "--wait", "0"]).code, Some(0));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let report = cortex.json(&["shadow", "report", "--json"]);
+        if let Some(item) = report["items"].as_array().unwrap().first() {
+            assert_eq!(item["wouldHaveBeenSent"][0]["lastError"], "the target channel cli is shadow");
+            break;
+        }
+        assert!(Instant::now() < deadline, "nothing was held back");
+    }
+    let table = cortex.run(&["shadow", "report"]).stdout;
+    assert!(table.contains("the target channel cli is shadow"), "{table}");
+}
+
+#[test]
+fn a_hang_up_has_the_server_read_its_modes_again_and_not_end() {
+    let cortex = Cortex::quiet().started();
+    let pid = cortex.pid();
+    std::fs::write(cortex.path("server.json"), r#"{"channels": {"telegram": "shadow"}}"#).unwrap();
+    assert_eq!(mode_of(&cortex, "telegram"), "live");
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::HUP).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while mode_of(&cortex, "telegram") != "shadow" {
+        assert!(Instant::now() < deadline, "the modes were not read again");
+    }
+    assert_eq!((cortex.pid(), mode_of(&cortex, "cli").as_str()), (pid, "off"));
+}
+
+#[test]
+fn a_word_that_is_no_mode_stops_the_start_and_the_command() {
+    let cortex = Cortex::quiet().with_file(r#"{"channels": {"telegram": "loud"}}"#);
+    let ran = cortex.run(&["serve"]);
+    assert_eq!(ran.code, Some(78));
+    assert!(
+        ran.stderr.contains("channels has a wrong telegram: \"loud\" is not one of off"),
+        "{}",
+        ran.stderr
+    );
+    let cortex = Cortex::quiet().with_file(r#"{"defaultMode": "on"}"#);
+    assert_eq!(cortex.run(&["serve"]).code, Some(78));
+    assert_eq!(Cortex::quiet().run(&["channel", "mode", "x", "loud"]).code, Some(64));
+}
+
+#[test]
+fn the_context_of_a_topic_can_be_seen() {
+    let cortex = Cortex::quiet().started();
+    assert_eq!(cortex.run(&["send", "hello", "--topic", "garden"]).code, Some(0));
+    let shown = cortex.run(&["context", "show", "--topic", "garden"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+    for part in ["--- soul, ", "--- foreground, ", "user: hello", "--- message, ", "tokens, estimated"] {
+        assert!(shown.stdout.contains(part), "{part} in\n{}", shown.stdout);
+    }
+    assert_eq!(cortex.run(&["context", "undo", "--topic", "garden"]).code, Some(0));
+    assert_eq!(cortex.run(&["context", "show", "--topic", "unknown"]).code, Some(1));
+}

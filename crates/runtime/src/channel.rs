@@ -1,0 +1,81 @@
+//! Channels: what each may do now, where an answer for another one goes, and what was held back.
+
+use crate::runtime::Parts;
+use cortex_store::{ChannelState, ShadowedEvent, StoreError};
+use cortex_types::{ChannelMode, ChannelSettings, Event, TopicRef};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The owner's desk for channels.
+#[derive(Clone)]
+pub struct ChannelDesk(pub(crate) Arc<Parts>);
+
+/// A channel that is listed in the settings or was heard of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelRow {
+    pub name: String,
+    pub mode: ChannelMode,
+    /// Whether the settings name it; otherwise its mode is the default one.
+    pub is_listed: bool,
+    pub topic: Option<String>,
+    pub state: Option<ChannelState>,
+}
+
+impl ChannelDesk {
+    /// Puts settings in force at once; returns how many waiting messages may no longer leave.
+    pub async fn apply(&self, settings: ChannelSettings) -> Result<usize, StoreError> {
+        let parts = &self.0;
+        let suppressed = parts.store.channels().set_modes(&settings, parts.clock.now()).await?;
+        parts.channels.send_replace(Arc::new(settings));
+        parts.arrived.notify_one();
+        Ok(suppressed)
+    }
+
+    pub fn settings(&self) -> Arc<ChannelSettings> {
+        Arc::clone(&self.0.channels.borrow())
+    }
+
+    pub async fn list(&self) -> Result<Vec<ChannelRow>, StoreError> {
+        let settings = self.settings();
+        let mut states: BTreeMap<String, Option<ChannelState>> =
+            settings.channels.keys().map(|name| (name.clone(), None)).collect();
+        for state in self.0.store.channels().states().await? {
+            states.insert(state.channel.clone(), Some(state));
+        }
+        let row = |(name, state): (String, Option<ChannelState>)| ChannelRow {
+            mode: settings.mode_of(&name),
+            is_listed: settings.channels.contains_key(&name),
+            topic: settings.channels.get(&name).and_then(|setting| setting.topic.clone()),
+            name,
+            state,
+        };
+        Ok(states.into_iter().map(row).collect())
+    }
+
+    /// The newest events of which something was held back, with all they led to.
+    pub async fn shadow_report(&self, limit: u32) -> Result<Vec<ShadowedEvent>, StoreError> {
+        self.0.store.shadow_report(limit).await
+    }
+}
+
+/// Where an answer to `event` goes that is sent to `channel`; an error is for the user (D19).
+pub(crate) async fn target_topic(
+    parts: &Parts,
+    event: &Event,
+    channel: &str,
+) -> Result<Result<TopicRef, &'static str>, StoreError> {
+    let settings = Arc::clone(&parts.channels.borrow());
+    let listed = settings.channels.get(channel);
+    if let Some(topic_key) = listed.and_then(|setting| setting.topic.clone()) {
+        return Ok(Ok(TopicRef { source: channel.to_owned(), topic_key }));
+    }
+    if channel == event.topic.source {
+        return Ok(Ok(event.topic.clone()));
+    }
+    let accounts = settings.accounts_of(&event.user_id);
+    let newest = parts.store.channels().newest_topic(channel.to_owned(), accounts).await?;
+    Ok(newest.ok_or(match listed {
+        Some(_) => "I know no conversation of yours there.",
+        None => "there is no such channel.",
+    }))
+}

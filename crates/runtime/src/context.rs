@@ -1,0 +1,261 @@
+//! The prompt of an event, put together from the store; and the owner's look at it, with compaction and its undoing.
+
+use crate::memory::known_facts;
+use crate::op;
+use crate::runtime::Parts;
+use crate::turn::offered;
+use cortex_brain::{
+    BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, KnownFact, Section, ShownOps,
+    Speaker, TurnContext, count_tokens, foldable, summary_request, summary_without_model,
+};
+use cortex_models::{Delta, DeltaSink, Models};
+use cortex_store::{HistoryRow, NewSummary, SessionQuery, StoreError, TurnSummary};
+use cortex_types::limits::BACKGROUND_LINES_MAX;
+use cortex_types::{
+    Accounts, Event, EventId, InboxStatus, Millis, ModelCall, OpId, Priority, ToolSpec, TopicRef,
+};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use ulid::Ulid;
+
+/// A channel that was silent for longer is left out while memory is on; the brain draws the exact line.
+const BACKGROUND_MS: i64 = 25 * 60 * 60 * 1_000;
+/// Most lines that one compaction folds.
+const FOLDED_MAX: u32 = 400;
+/// Newest exchanges that a compaction leaves as they are.
+const KEPT_GROUPS: usize = 2;
+
+/// What memory and work in flight add to the floor of a prompt.
+struct Remembered {
+    facts: Vec<KnownFact>,
+    ops: ShownOps,
+}
+
+/// The facts that hold for this event, best first, and the work that its person waits for.
+async fn remembered(parts: &Parts, event: &Event, accounts: &Accounts) -> Result<Remembered, StoreError> {
+    let users = match accounts {
+        Accounts::Everyone => None,
+        Accounts::Only(users) => Some(users.clone()),
+    };
+    let facts = match parts.config.memory_enabled {
+        true => known_facts(parts, event, accounts).await?,
+        false => Vec::new(),
+    };
+    Ok(Remembered { facts, ops: op::shown(parts, users).await? })
+}
+
+/// A prompt, and the ops whose end stands in it.
+pub(crate) struct EventContext {
+    pub(crate) context: TurnContext,
+    pub(crate) ended_ops: Vec<OpId>,
+}
+
+/// What the model sees of this event.
+pub(crate) async fn of_event(
+    parts: &Parts,
+    event: &Event,
+    tools: &[ToolSpec],
+) -> Result<EventContext, StoreError> {
+    let config = &parts.config;
+    let now = parts.clock.now();
+    let accounts = parts.channels.borrow().accounts_of(&event.user_id);
+    let query = SessionQuery {
+        topic: event.topic.clone(),
+        // A group is a user's line and what answered it, which may be more than one line.
+        lines: config.active_window_size.saturating_mul(2).saturating_add(EXTRA_LINES),
+        accounts: accounts.clone(),
+        background_since: if config.memory_enabled { Millis(now.0 - BACKGROUND_MS) } else { Millis(0) },
+        background_lines: BACKGROUND_LINES_MAX,
+    };
+    let session = parts.store.session(query).await?;
+    let remembered = remembered(parts, event, &accounts).await?;
+    let limits = ContextLimits {
+        window: parts.window.get().copied().unwrap_or(UNKNOWN_WINDOW),
+        groups: config.active_window_size,
+        memory: config.memory_enabled,
+    };
+    let context = TurnContext::assemble(ContextInput {
+        floor: parts.floor.read().await,
+        facts: remembered.facts,
+        ops: remembered.ops.lines,
+        summary: session.summary.map(|summary| summary.content),
+        history: session.history.into_iter().map(line).collect(),
+        background: session.background.into_iter().map(background).collect(),
+        event: event.clone(),
+        now,
+        limits,
+        tool_tokens: tools.iter().map(tool_tokens).sum(),
+    });
+    Ok(EventContext { context, ended_ops: remembered.ops.ended })
+}
+
+/// Lines beyond two for each group, so that an exchange with more of them is not cut.
+const EXTRA_LINES: u32 = 10;
+/// While no model is chosen.
+const UNKNOWN_WINDOW: u32 = 32_768;
+
+fn line(row: HistoryRow) -> HistoryLine {
+    let speaker = if row.role == "user" { Speaker::User } else { Speaker::Assistant };
+    HistoryLine { speaker, content: row.content, tokens: row.tokens }
+}
+
+fn background(line: cortex_store::ChannelLine) -> BackgroundLine {
+    let cortex_store::ChannelLine { channel, summary, last_message_at } = line;
+    BackgroundLine { channel, summary, last_message_at }
+}
+
+fn tool_tokens(tool: &ToolSpec) -> u32 {
+    count_tokens(&tool.description) + count_tokens(&tool.input_schema_json)
+}
+
+/// The owner's desk for prompts.
+#[derive(Clone)]
+pub struct ContextDesk(pub(crate) Arc<Parts>);
+
+/// A prompt as the model would see it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownContext {
+    pub topic: TopicRef,
+    pub sections: Vec<Section>,
+    /// Tokens the model takes, its answer included.
+    pub window: u32,
+    pub tool_tokens: u32,
+}
+
+/// Why a topic was not shown or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ContextError {
+    #[error("there is no topic {0}")]
+    NoTopic(String),
+    #[error("several sources have a topic {topic}: {}; say which with --source", sources.join(", "))]
+    Ambiguous { topic: String, sources: Vec<String> },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a compaction did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compacted {
+    /// Lines that a new summary stands for; 0 when there was too little to fold.
+    pub covered: usize,
+    /// What asking a model cost.
+    pub calls: Vec<ModelCall>,
+}
+
+impl ContextDesk {
+    /// The topic of this key; `source` is needed only when several have one.
+    pub async fn topic(&self, key: &str, source: Option<&str>) -> Result<TopicRef, ContextError> {
+        let mut found = self.0.store.topics_with_key(key.to_owned()).await?;
+        found.retain(|topic| source.is_none_or(|source| topic.source == source));
+        match found.len() {
+            0 => Err(ContextError::NoTopic(key.to_owned())),
+            1 => Ok(found.remove(0)),
+            _ => Err(ContextError::Ambiguous {
+                topic: key.to_owned(),
+                sources: found.into_iter().map(|topic| topic.source).collect(),
+            }),
+        }
+    }
+
+    /// What the model would see if something were said in this topic now.
+    pub async fn show(&self, topic: TopicRef) -> Result<ShownContext, StoreError> {
+        let parts = &self.0;
+        let tools = offered(parts);
+        let user_id = parts.store.last_user(topic.clone()).await?.unwrap_or_default();
+        let EventContext { context, .. } =
+            of_event(parts, &next_event(topic.clone(), user_id, parts.clock.now()), &tools).await?;
+        Ok(ShownContext {
+            topic,
+            sections: context.sections().to_vec(),
+            window: parts.window.get().copied().unwrap_or(UNKNOWN_WINDOW),
+            tool_tokens: tools.iter().map(tool_tokens).sum(),
+        })
+    }
+
+    /// Takes the newest summary of a topic back; its turns are seen again as they were.
+    pub async fn undo(&self, topic: TopicRef) -> Result<Option<TurnSummary>, StoreError> {
+        self.0.store.summaries().undo(topic, self.0.clock.now()).await
+    }
+
+    /// Lets a summary stand for all but the newest exchanges of a topic. The turns stay. The model writes it when there
+    /// is one and it answers; otherwise it is made of the first words of each line.
+    pub async fn compact(
+        &self,
+        topic: TopicRef,
+        model: Option<&Models>,
+        cancel: &CancellationToken,
+    ) -> Result<Compacted, StoreError> {
+        let summaries = self.0.store.summaries();
+        let uncovered = summaries.uncovered(topic.clone(), FOLDED_MAX).await?;
+        let lines: Vec<CompactLine> = uncovered
+            .lines
+            .into_iter()
+            .map(|row| CompactLine { turn: row.id, is_user: row.role == "user", content: row.content })
+            .collect();
+        let folded = foldable(&lines, KEPT_GROUPS);
+        let (Some(first), Some(last)) = (folded.first(), folded.last()) else {
+            return Ok(Compacted { covered: 0, calls: Vec::new() });
+        };
+        let before = uncovered.summary.as_ref();
+        let words = before.map(|summary| summary.content.as_str());
+        let (content, calls) = match model {
+            Some(models) => written_by(models, words, folded, cancel).await,
+            None => (summary_without_model(words, folded), Vec::new()),
+        };
+        let new = NewSummary {
+            first_turn: before.map_or(first.turn, |summary| summary.first_turn),
+            last_turn: last.turn,
+            tokens: count_tokens(&content),
+            content,
+        };
+        let added = summaries.add(topic, new, self.0.clock.now()).await?;
+        Ok(Compacted { covered: if added { folded.len() } else { 0 }, calls })
+    }
+}
+
+async fn written_by(
+    models: &Models,
+    before: Option<&str>,
+    lines: &[CompactLine],
+    cancel: &CancellationToken,
+) -> (String, Vec<ModelCall>) {
+    let answered = models.answer(&summary_request(before, lines), &Unheard, cancel).await;
+    let content = match answered.outcome {
+        Ok(reply) if !reply.text.trim().is_empty() => reply.text.trim().to_owned(),
+        Ok(_) => summary_without_model(before, lines),
+        Err(error) => {
+            tracing::warn!(%error, "No model wrote the summary; it is made of the first words of each line");
+            summary_without_model(before, lines)
+        }
+    };
+    (content, answered.calls)
+}
+
+/// Nobody watches a summary grow.
+struct Unheard;
+
+impl DeltaSink for Unheard {
+    fn push(&self, _delta: Delta) {}
+}
+
+/// An event that has not come: what would be answered if it did.
+fn next_event(topic: TopicRef, user_id: String, now: Millis) -> Event {
+    Event {
+        seq: 0,
+        id: EventId::from_ulid(Ulid::nil()),
+        channel: topic.source.clone(),
+        topic,
+        external_message_id: String::new(),
+        idempotency_key: String::new(),
+        user_id,
+        text: String::new(),
+        occurred_at: now,
+        metadata_json: None,
+        priority: Priority::Normal,
+        status: InboxStatus::Pending,
+        attempts: 0,
+        error: None,
+        created_at: now,
+        updated_at: now,
+    }
+}

@@ -1,0 +1,187 @@
+//! The Engram memory service, seen from a client: quick, optional, and never a reason for a turn to fail.
+
+use futures::future::join;
+use reqwest::Url;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// A memory that is slower than this is not waited for.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// A service on loopback answers at once or is not there.
+const PROBE_MAX: Duration = Duration::from_millis(300);
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Memories that each of the two questions asks for, and that both together give.
+const EACH_MAX: usize = 4;
+const BOTH_MAX: usize = 8;
+
+/// What is set for `engramUrl` (D25).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngramSetting {
+    Off,
+    /// Used only when an Engram answers there, on this machine.
+    Probe(String),
+    /// Used always.
+    Explicit(String),
+}
+
+/// One Engram service. Clones share its connections.
+#[derive(Clone)]
+pub struct EngramClient {
+    http: reqwest::Client,
+    base: Url,
+}
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum EngramError {
+    #[error("engramUrl is no address: {0}")]
+    BadUrl(String),
+    #[error("the memory service did not answer: {0}")]
+    Unreachable(String),
+    #[error("the memory service answered {0}")]
+    Refused(u16),
+    #[error("the memory service gave an answer that cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// Something to be kept there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct EngramMemory {
+    pub content: String,
+    pub category: String,
+    pub scope_id: String,
+    pub idempotency_key: String,
+    pub upsert: bool,
+}
+
+/// Something that was recalled from there.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct EngramHit {
+    pub id: String,
+    pub content: String,
+    #[serde(default)]
+    pub category: Option<String>,
+}
+
+#[derive(Serialize)]
+struct RecallBody<'a> {
+    query: &'a str,
+    limit: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope_id: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+struct RecallAnswer {
+    memories: Vec<EngramHit>,
+}
+
+/// `/health` of an Engram; many services have one, so its capabilities are asked for too.
+#[derive(Deserialize)]
+struct Health {
+    status: String,
+}
+
+impl EngramClient {
+    /// The service that is meant, if one is.
+    pub async fn find(setting: &EngramSetting, http: reqwest::Client) -> Result<Option<Self>, EngramError> {
+        match setting {
+            EngramSetting::Off => Ok(None),
+            EngramSetting::Explicit(url) => Self::at(url, http).map(Some),
+            EngramSetting::Probe(url) => {
+                let client = Self::at(url, http)?;
+                let answers = is_loopback(&client.base) && client.answers_as_engram().await;
+                Ok(answers.then_some(client))
+            }
+        }
+    }
+
+    pub fn at(url: &str, http: reqwest::Client) -> Result<Self, EngramError> {
+        let mut base = Url::parse(url).map_err(|error| EngramError::BadUrl(error.to_string()))?;
+        // Joining replaces the last segment of a path that does not end in a slash.
+        if !base.path().ends_with('/') {
+            base.set_path(&format!("{}/", base.path()));
+        }
+        Ok(Self { http, base })
+    }
+
+    /// What this conversation and everything else has to say to a question; nothing when the service does not answer.
+    pub async fn recall(&self, query: &str, scope: &str) -> Vec<EngramHit> {
+        let (own, all) = join(self.ask(query, Some(scope)), self.ask(query, None)).await;
+        let mut known = HashSet::new();
+        let mut hits = Vec::new();
+        for found in [own, all] {
+            match found {
+                Ok(found) => hits.extend(found.into_iter().take(EACH_MAX)),
+                Err(error) => tracing::warn!(%error, "Nothing is recalled from the memory service"),
+            }
+        }
+        hits.retain(|hit| known.insert(hit.id.clone()));
+        hits.truncate(BOTH_MAX);
+        hits
+    }
+
+    /// Keeps a memory; the same key again changes nothing.
+    pub async fn remember(&self, memory: &EngramMemory) -> Result<(), EngramError> {
+        self.post::<IgnoredAny>("remember", memory).await.map(drop)
+    }
+
+    async fn ask(&self, query: &str, scope_id: Option<&str>) -> Result<Vec<EngramHit>, EngramError> {
+        let body = RecallBody { query, limit: EACH_MAX, scope_id };
+        Ok(self.post::<RecallAnswer>("recall", &body).await?.memories)
+    }
+
+    async fn post<A: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<A, EngramError> {
+        self.answer(self.http.post(self.url(path)?).json(body).timeout(TIMEOUT)).await
+    }
+
+    async fn answers_as_engram(&self) -> bool {
+        let health = async {
+            let ask = |path| self.url(path).map(|url| self.http.get(url).timeout(PROBE_MAX));
+            let health: Health = self.answer(ask("health")?).await?;
+            let capabilities: serde_json::Map<String, serde_json::Value> =
+                self.answer(ask("capabilities")?).await?;
+            Ok::<bool, EngramError>(
+                matches!(health.status.as_str(), "healthy" | "ok") && !capabilities.is_empty(),
+            )
+        };
+        health.await.unwrap_or(false)
+    }
+
+    async fn answer<A: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<A, EngramError> {
+        let broken = |error: reqwest::Error| EngramError::Unreachable(error.without_url().to_string());
+        let mut response = request.send().await.map_err(broken)?;
+        if !response.status().is_success() {
+            return Err(EngramError::Refused(response.status().as_u16()));
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            body.extend_from_slice(&chunk);
+            if body.len() > ANSWER_BYTES_MAX {
+                return Err(EngramError::Unreadable(format!("longer than {ANSWER_BYTES_MAX} bytes")));
+            }
+        }
+        serde_json::from_slice(&body).map_err(|error| EngramError::Unreadable(error.to_string()))
+    }
+
+    fn url(&self, path: &str) -> Result<Url, EngramError> {
+        self.base.join(path).map_err(|error| EngramError::BadUrl(error.to_string()))
+    }
+}
+
+/// The address may hold a password.
+impl fmt::Debug for EngramClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngramClient").field("host", &self.base.host_str()).finish_non_exhaustive()
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}

@@ -1,0 +1,79 @@
+//! The extractor: takes facts from what people said, batch by batch behind one cursor.
+
+use super::keep::LearnedFact;
+use super::{Garden, GardenerError};
+use cortex_brain::{ExtractedFact, FACTS_MAX, extract_by_rules, extraction_request, likeliest_line};
+use cortex_store::{Learned, SaidTurn, Unextracted};
+use cortex_types::{FactScope, FactSource, FactSourceKind, ModelCall, TopicRef};
+
+/// Lines of the history that one batch looks at; about half of them are people's.
+const BATCH_LINES: u32 = 40;
+/// Batches of one run; a longer backlog is for the next.
+const BATCHES_MAX: usize = 50;
+/// Longest part of a message that is looked at.
+const LINE_CHARS_MAX: usize = 2_000;
+
+impl Garden {
+    /// Everything behind the cursor. A model that fails leaves the cursor where it is.
+    pub(super) async fn extract(&self) -> Result<String, GardenerError> {
+        let mut facts = self.keep_journaled(|from| matches!(from, Learned::FromTurns { .. })).await?;
+        let mut messages = 0;
+        for _ in 0..BATCHES_MAX {
+            let Some(batch) = self.parts.store.gardener().unextracted(BATCH_LINES).await? else { break };
+            messages += batch.lines.len();
+            facts += self.extract_batch(batch).await?;
+        }
+        let by = self.mind_in_words();
+        Ok(format!("{facts} facts from {messages} messages, {by}"))
+    }
+
+    async fn extract_batch(&self, batch: Unextracted) -> Result<usize, GardenerError> {
+        let mut learned = Vec::new();
+        let mut calls: Vec<ModelCall> = Vec::new();
+        for lines in conversations(batch.lines) {
+            let texts: Vec<String> =
+                lines.iter().map(|line| line.content.chars().take(LINE_CHARS_MAX).collect()).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let thought = self.think(&extraction_request(&texts), || extract_by_rules(&texts)).await;
+            let thought = match thought {
+                Ok(thought) => thought,
+                Err(error) => {
+                    // The batch is done again as a whole, but what it cost so far was spent.
+                    self.parts.store.gardener().pay(calls).await?;
+                    return Err(error);
+                }
+            };
+            calls.extend(thought.calls);
+            learned.extend(thought.facts.into_iter().map(|fact| self.learned(fact, &lines, &texts)));
+        }
+        learned.truncate(FACTS_MAX);
+        self.learn(Learned::FromTurns { last: batch.last }, learned, calls).await
+    }
+
+    fn learned(&self, fact: ExtractedFact, lines: &[SaidTurn], texts: &[&str]) -> LearnedFact {
+        let said = likeliest_line(&fact.content, texts).and_then(|place| lines.get(place)).or(lines.first());
+        let reference = said.map(|line| line.event.to_string()).unwrap_or_default();
+        LearnedFact {
+            fact,
+            topic_key: said.map(|line| line.topic.topic_key.clone()).unwrap_or_default(),
+            scope: said.map_or(FactScope::Global, |line| self.scope_of(&line.user_id)),
+            source: FactSource { kind: FactSourceKind::Turn, reference },
+        }
+    }
+}
+
+/// What one person said in one conversation belongs together; the order inside stays.
+fn conversations(lines: Vec<SaidTurn>) -> Vec<Vec<SaidTurn>> {
+    let mut conversations: Vec<Vec<SaidTurn>> = Vec::new();
+    let of = |line: &SaidTurn| -> (TopicRef, String) { (line.topic.clone(), line.user_id.clone()) };
+    for line in lines {
+        let place = conversations
+            .iter_mut()
+            .find(|conversation| conversation.first().is_some_and(|first| of(first) == of(&line)));
+        match place {
+            Some(conversation) => conversation.push(line),
+            None => conversations.push(vec![line]),
+        }
+    }
+    conversations
+}

@@ -1,0 +1,107 @@
+//! Keeping what was learned: journaled before, kept by key, settled after, so that a kill repeats nothing.
+
+use super::{Garden, GardenerError};
+use crate::engram::EngramMemory;
+use crate::memory::NewMemory;
+use cortex_brain::ExtractedFact;
+use cortex_store::{Learned, StoreError};
+use cortex_types::{Accounts, FactScope, FactSource, ModelCall};
+use fail::fail_point;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// A fact with everything that is needed to keep it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct LearnedFact {
+    #[serde(flatten)]
+    pub(super) fact: ExtractedFact,
+    /// The conversation it comes from.
+    pub(super) topic_key: String,
+    pub(super) scope: FactScope,
+    pub(super) source: FactSource,
+}
+
+impl LearnedFact {
+    /// The same words of the same conversation are the same fact, here and in an Engram.
+    fn key(&self) -> String {
+        let named = [self.topic_key.as_str(), &self.fact.content, self.fact.category.as_str()].join("\0");
+        let digest = Sha256::digest(named);
+        let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("cortex:extract:{hex}")
+    }
+}
+
+impl Garden {
+    /// Writes down what was learned, then keeps it.
+    pub(super) async fn learn(
+        &self,
+        from: Learned,
+        facts: Vec<LearnedFact>,
+        calls: Vec<ModelCall>,
+    ) -> Result<usize, GardenerError> {
+        let now = self.parts.clock.now();
+        let json = serde_json::to_string(&facts)
+            .map_err(|error| StoreError::Fault(format!("facts cannot be written: {error}")))?;
+        self.parts.store.gardener().journal(from.clone(), json, calls, now).await?;
+        fail_point!("gardener.after_journal");
+        self.keep(from, facts).await
+    }
+
+    /// Where something of this user holds: everywhere while all users are one owner, else for that person (D17).
+    pub(super) fn scope_of(&self, user_id: &str) -> FactScope {
+        match self.parts.channels.borrow().accounts_of(user_id) {
+            Accounts::Everyone => FactScope::Global,
+            Accounts::Only(_) => FactScope::User(user_id.to_owned()),
+        }
+    }
+
+    /// Keeps what an earlier run had learned and was stopped over.
+    pub(super) async fn keep_journaled(
+        &self,
+        is_wanted: impl Fn(&Learned) -> bool,
+    ) -> Result<usize, GardenerError> {
+        let mut kept = 0;
+        for (from, json) in self.parts.store.gardener().journaled().await? {
+            if !is_wanted(&from) {
+                continue;
+            }
+            let facts: Vec<LearnedFact> = serde_json::from_str(&json)
+                .map_err(|error| StoreError::Damaged(format!("the gardener's journal: {error}")))?;
+            kept += self.keep(from, facts).await?;
+        }
+        Ok(kept)
+    }
+
+    async fn keep(&self, from: Learned, facts: Vec<LearnedFact>) -> Result<usize, GardenerError> {
+        let count = facts.len();
+        for fact in facts {
+            match &self.parts.config.engram {
+                Some(engram) => {
+                    let memory = EngramMemory {
+                        idempotency_key: fact.key(),
+                        content: fact.fact.content,
+                        category: fact.fact.category.as_str().to_owned(),
+                        scope_id: fact.topic_key,
+                        upsert: true,
+                    };
+                    engram.remember(&memory).await?;
+                }
+                None => {
+                    let memory = NewMemory {
+                        idempotency_key: Some(fact.key()),
+                        text: fact.fact.content,
+                        category: Some(fact.fact.category.as_str().to_owned()),
+                        scope: fact.scope,
+                        source: fact.source,
+                        metadata_json: None,
+                        upsert: true,
+                    };
+                    self.parts.memory.remember(memory).await?;
+                }
+            }
+            fail_point!("gardener.after_fact");
+        }
+        self.parts.store.gardener().settle(from, self.parts.clock.now()).await?;
+        Ok(count)
+    }
+}

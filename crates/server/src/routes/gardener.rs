@@ -1,0 +1,67 @@
+//! `/api/v2/gardener`: the owner looks at the chores and has one done now.
+
+use crate::path_id::PathId;
+use crate::refusal::Refusal;
+use crate::state::AppState;
+use axum::Json;
+use axum::extract::State;
+use cortex_api::{ErrorBody, ErrorCode, GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThinks};
+use cortex_runtime::{Gardener, GardenerAnswer, GardenerMind, GardenerTaskStatus};
+use cortex_types::GardenerTask;
+
+/// How the gardener is doing.
+#[utoipa::path(get, path = "/api/v2/gardener", tag = "gardener", responses((status = 200, body = GardenerReport)))]
+pub(crate) async fn status(State(app): State<AppState>) -> Result<Json<GardenerReport>, Refusal> {
+    let status = gardener(&app)?.status().await?;
+    Ok(Json(GardenerReport {
+        thinks_with: match status.mind {
+            GardenerMind::Model => GardenerThinks::Model,
+            GardenerMind::Rules => GardenerThinks::Rules,
+        },
+        tokens_today: status.tokens_today,
+        tokens_per_day: status.tokens_per_day,
+        tasks: status.tasks.into_iter().map(row).collect(),
+    }))
+}
+
+/// Run a task now and wait for its end.
+#[utoipa::path(post, path = "/api/v2/gardener/{id}/run", tag = "gardener",
+    params(("id" = String, Path, description = "compactor, extractor, evictor or harvester")), responses(
+    (status = 200, body = GardenerRunAnswer), (status = 404, body = ErrorBody),
+    (status = 409, body = ErrorBody, description = "The task runs already"),
+))]
+pub(crate) async fn run(
+    State(app): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<GardenerRunAnswer>, Refusal> {
+    let task: GardenerTask = id.parse().map_err(|_| Refusal::new(ErrorCode::NotFound))?;
+    let (done, outcome) = match gardener(&app)?.run_task(task).await? {
+        GardenerAnswer::Done { outcome } => (true, outcome),
+        GardenerAnswer::Failed { reason } => (false, reason),
+        GardenerAnswer::AlreadyRunning => {
+            return Err(Refusal::because(ErrorCode::Conflict, format!("the {task} runs already")));
+        }
+    };
+    Ok(Json(GardenerRunAnswer { task, done, outcome }))
+}
+
+/// There is none until the models are chosen.
+fn gardener(app: &AppState) -> Result<&Gardener, Refusal> {
+    app.gardener.get().ok_or_else(|| Refusal::because(ErrorCode::Conflict, "the server is still starting"))
+}
+
+fn row(task: GardenerTaskStatus) -> GardenerRow {
+    let (last_run_at, last_outcome, runs) = match task.last {
+        Some(run) => (Some(run.last_run_at.into()), Some(run.last_outcome), run.runs),
+        None => (None, None, 0),
+    };
+    GardenerRow {
+        task: task.task,
+        interval_seconds: task.task.interval().as_secs(),
+        last_run_at,
+        last_outcome,
+        runs,
+        next_run_at: task.next_run_at.into(),
+        is_running: task.is_running,
+    }
+}

@@ -1,0 +1,87 @@
+//! The owner's doors to memory and to the gardener.
+
+use cortex_testkit::{ServerSetup, TestModels};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn what_was_said_is_extracted_on_request_and_can_be_changed_and_forgotten() {
+    let server = ServerSetup::new(TestModels::Offline).start().await;
+    let event = json!({"source": "webchat", "externalMessageId": "1", "idempotencyKey": "1", "topicKey": "t",
+        "userId": "ada", "text": "My name is Ada. I like green tea.", "occurredAt": "2026-01-01T00:00:00Z"});
+    let event = server.answered(&event).await;
+    let ran = server.post("/api/v2/gardener/extractor/run", &json!({})).await;
+    assert_eq!(
+        ran.seen(),
+        (
+            200,
+            json!({"task": "extractor", "done": true,
+            "outcome": "2 facts from 1 messages, by rules, because no model is configured"})
+        )
+    );
+    let list = server.get("/api/v2/memory").await.json();
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    let found = server.get("/api/v2/memory/search?query=tea&limit=5").await.json();
+    let fact = found["items"].as_array().unwrap().iter().find(|hit| hit["kind"] == "fact").unwrap();
+    assert_eq!((&fact["text"], &fact["label"]), (&json!("The user likes green tea"), &json!("preference")));
+    let path = format!("/api/v2/memory/{}", fact["id"].as_str().unwrap());
+    let shown = server.get(&path).await.json();
+    assert_eq!(
+        (&shown["sources"][0]["kind"], &shown["sources"][0]["reference"]),
+        (&json!("turn"), &json!(event))
+    );
+    let edited = server.post(&path, &json!({"text": "The user likes black tea"})).await.json();
+    assert_eq!(edited["text"], "The user likes black tea");
+    assert_eq!(edited["sources"][1]["kind"], "person", "a person's change is a source, too");
+    assert_eq!(server.post(&format!("{path}/pin"), &json!({})).await.json()["pinned"], true);
+    assert_eq!(server.post(&format!("{path}/unpin"), &json!({})).await.json()["pinned"], false);
+    assert_eq!(
+        server.post(&format!("{path}/forget"), &json!({})).await.json()["text"],
+        "The user likes black tea"
+    );
+    assert_eq!(server.get(&path).await.status, 404);
+    for action in ["", "/pin", "/unpin", "/forget"] {
+        let answer = server.post(&format!("{path}{action}"), &json!({"text": "x"})).await;
+        assert_eq!(answer.status, 404, "{action}");
+    }
+}
+
+#[tokio::test]
+async fn bad_questions_to_memory_are_named() {
+    let server = ServerSetup::echoing().start().await;
+    assert_eq!(server.get("/api/v2/memory?scope=planet").await.status, 400);
+    assert_eq!(server.get("/api/v2/memory?tier=warm").await.status, 400);
+    assert_eq!(server.get("/api/v2/memory/search").await.status, 400);
+    assert_eq!(server.get("/api/v2/memory/search?query=x&limit=0").await.status, 400);
+    let empty = server.post("/api/v2/memory/fct_01J00000000000000000000000", &json!({})).await;
+    assert_eq!(empty.json()["details"], json!(["text or category is required"]));
+    assert_eq!(server.post("/api/v2/gardener/weeder/run", &json!({})).await.status, 404);
+}
+
+#[tokio::test]
+async fn the_gardener_says_that_it_works_without_a_model() {
+    let server = ServerSetup::new(TestModels::Offline).start().await;
+    let report = server.get("/api/v2/gardener").await.json();
+    assert_eq!((&report["thinksWith"], &report["tokensToday"]), (&json!("rules"), &json!(0)));
+    let tasks: Vec<(&Value, &Value)> = report["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|task| (&task["task"], &task["intervalSeconds"]))
+        .collect();
+    let expected = [("compactor", 3_600), ("extractor", 21_600), ("evictor", 604_800), ("harvester", 21_600)];
+    let expected: Vec<(Value, Value)> =
+        expected.iter().map(|(task, every)| (json!(task), json!(every))).collect();
+    assert_eq!(tasks, expected.iter().map(|(task, every)| (task, every)).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn memory_goes_out_and_in_as_lines() {
+    let server = ServerSetup::echoing().start().await;
+    server.post("/engram/remember", &json!({"content": "the lynx is shy"})).await;
+    let lines = server.get("/api/v2/memory/export").await.text();
+    let other = ServerSetup::echoing().start().await;
+    let imported = other.client().import_memory(lines.clone()).await.unwrap();
+    assert_eq!((imported.created, imported.known), (1, 0));
+    assert_eq!(other.client().import_memory(lines).await.unwrap().known, 1);
+    assert_eq!(other.client().export_memory().await.unwrap().lines().count(), 1);
+}

@@ -1,0 +1,252 @@
+//! The gardener's diary, its place in the history, and the journal of what it has learned and not yet kept.
+
+use crate::memory_index::{cursor, said_turn, set_cursor};
+use crate::{SaidTurn, Store, StoreError, usage};
+use cortex_types::{GardenerTask, Millis, ModelCall, OpId};
+use fail::fail_point;
+use rusqlite::{Connection, params};
+
+const EXTRACTED: &str = "extracted";
+
+/// Transitions of the gardener.
+pub struct GardenerDiary<'a>(pub(crate) &'a Store);
+
+/// The last run of a task; while it never ran, the moment from which its interval counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GardenerRun {
+    pub task: GardenerTask,
+    pub last_run_at: Millis,
+    pub last_outcome: String,
+    pub runs: u64,
+}
+
+/// What was said behind the cursor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unextracted {
+    /// What people said; the assistant's lines and what came from inside are left out.
+    pub lines: Vec<SaidTurn>,
+    /// Where the cursor goes once these are done.
+    pub last: i64,
+}
+
+/// What the journal is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Learned {
+    /// From the history up to this turn.
+    FromTurns {
+        last: i64,
+    },
+    FromOp(OpId),
+}
+
+impl GardenerDiary<'_> {
+    /// The first start of a home: every task is due an interval from now. Later ones change nothing.
+    pub async fn begin(&self, now: Millis) -> Result<(), StoreError> {
+        self.0
+            .write(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "INSERT INTO gardener_runs(task, last_run_at, last_outcome) VALUES (?1, ?2, '')
+                     ON CONFLICT(task) DO NOTHING",
+                )?;
+                for task in GardenerTask::ALL {
+                    statement.execute(params![task.as_str(), now.0])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    pub async fn runs(&self) -> Result<Vec<GardenerRun>, StoreError> {
+        self.0.read(runs).await
+    }
+
+    pub async fn record_run(
+        &self,
+        task: GardenerTask,
+        outcome: String,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "INSERT INTO gardener_runs(task, last_run_at, last_outcome, runs) VALUES (?1, ?2, ?3, 1)
+                         ON CONFLICT(task) DO UPDATE SET last_run_at = ?2, last_outcome = ?3, runs = runs + 1",
+                    )?
+                    .execute(params![task.as_str(), now.0, outcome])?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// How many messages of people wait for extraction, counted up to `limit`.
+    pub async fn waiting(&self, limit: u32) -> Result<u32, StoreError> {
+        self.0
+            .read(move |connection| {
+                let sql = format!(
+                    "SELECT count(*) FROM (SELECT 1 {SAID} WHERE turns.id > ?1 AND {BY_PEOPLE} LIMIT ?2)"
+                );
+                let cursor = cursor(connection, EXTRACTED)?;
+                Ok(connection.prepare_cached(&sql)?.query_row(params![cursor, limit], |row| row.get(0))?)
+            })
+            .await
+    }
+
+    /// The oldest `limit` lines behind the cursor; `None` when there are none.
+    pub async fn unextracted(&self, limit: u32) -> Result<Option<Unextracted>, StoreError> {
+        self.0.read(move |connection| unextracted(connection, limit)).await
+    }
+
+    /// Writes down what was learned and what it cost, before any of it is kept.
+    pub async fn journal(
+        &self,
+        from: Learned,
+        facts_json: String,
+        calls: Vec<ModelCall>,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write(move |connection| {
+                let (name, position) = key(&from);
+                usage::record(connection, None, &calls)?;
+                connection
+                    .prepare_cached(
+                        "INSERT OR REPLACE INTO gardener_journal(name, position, facts_json, created_at)
+                         VALUES (?1, ?2, ?3, ?4)",
+                    )?
+                    .execute(params![name, position, facts_json, now.0])?;
+                fail_point!("gardener.journal.before_commit");
+                Ok(())
+            })
+            .await
+    }
+
+    /// Everything that was learned and not settled.
+    pub async fn journaled(&self) -> Result<Vec<(Learned, String)>, StoreError> {
+        self.0.read(journaled).await
+    }
+
+    /// All of it is kept: the cursor moves, or the op is put to rest, and the entry goes.
+    pub async fn settle(&self, from: Learned, now: Millis) -> Result<(), StoreError> {
+        self.0.write(move |connection| settle(connection, &from, now)).await
+    }
+
+    /// What a model cost that taught nothing.
+    pub async fn pay(&self, calls: Vec<ModelCall>) -> Result<(), StoreError> {
+        self.0.write(move |connection| usage::record(connection, None, &calls)).await
+    }
+
+    /// Tokens that the gardener spent since then.
+    pub async fn tokens_since(&self, since: Millis) -> Result<u64, StoreError> {
+        self.0
+            .read(move |connection| {
+                Ok(connection
+                    .prepare_cached(
+                        "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM usage
+                         WHERE started_at >= ?1 AND event_seq IS NULL",
+                    )?
+                    .query_row([since.0], |row| row.get(0))?)
+            })
+            .await
+    }
+
+    /// Drops up to `limit` of the oldest lines of the history that ended before `before` and were extracted (D14),
+    /// with their rows in the index. The answer is their ids.
+    pub async fn evict_turns(&self, before: Millis, limit: u32) -> Result<Vec<i64>, StoreError> {
+        self.0.write(move |connection| evict_turns(connection, before, limit)).await
+    }
+}
+
+const SAID: &str = "FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
+const BY_PEOPLE: &str =
+    "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')";
+
+fn runs(connection: &Connection) -> Result<Vec<GardenerRun>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT task, last_run_at, last_outcome, runs FROM gardener_runs")?;
+    let rows = statement.query_map([], |row| {
+        Ok((row.get::<_, String>(0)?, Millis(row.get(1)?), row.get::<_, String>(2)?, row.get(3)?))
+    })?;
+    rows.map(|row| {
+        let (word, last_run_at, last_outcome, runs) = row?;
+        let task = word.parse().map_err(|error| StoreError::Damaged(format!("gardener: {error}")))?;
+        Ok(GardenerRun { task, last_run_at, last_outcome, runs })
+    })
+    .collect()
+}
+
+fn unextracted(connection: &Connection, limit: u32) -> Result<Option<Unextracted>, StoreError> {
+    let after = cursor(connection, EXTRACTED)?;
+    let last: Option<i64> = connection
+        .prepare_cached("SELECT max(id) FROM (SELECT id FROM turns WHERE id > ?1 ORDER BY id LIMIT ?2)")?
+        .query_row(params![after, limit], |row| row.get(0))?;
+    let Some(last) = last else { return Ok(None) };
+    let sql = format!(
+        "SELECT turns.id, inbox_messages.id, topics.source, topics.topic_key, turns.role, inbox_messages.user_id,
+           turns.content, turns.timestamp {SAID} WHERE turns.id > ?1 AND turns.id <= ?2 AND {BY_PEOPLE} ORDER BY turns.id"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([after, last], |row| Ok(said_turn(row)))?;
+    let lines = rows.map(|row| row?).collect::<Result<Vec<_>, StoreError>>()?;
+    Ok(Some(Unextracted { lines, last }))
+}
+
+fn key(from: &Learned) -> (&str, i64) {
+    match from {
+        Learned::FromTurns { last } => (EXTRACTED, *last),
+        Learned::FromOp(op) => (op.as_str(), 0),
+    }
+}
+
+fn journaled(connection: &Connection) -> Result<Vec<(Learned, String)>, StoreError> {
+    let mut statement = connection
+        .prepare_cached("SELECT name, position, facts_json FROM gardener_journal ORDER BY created_at")?;
+    let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?)))?;
+    rows.map(|row| {
+        let (name, last, facts_json) = row?;
+        let from = match name.as_str() {
+            EXTRACTED => Learned::FromTurns { last },
+            op => Learned::FromOp(
+                op.parse().map_err(|error| StoreError::Damaged(format!("gardener: {error}")))?,
+            ),
+        };
+        Ok((from, facts_json))
+    })
+    .collect()
+}
+
+fn settle(connection: &Connection, from: &Learned, now: Millis) -> Result<(), StoreError> {
+    match from {
+        Learned::FromTurns { last } => {
+            if *last > cursor(connection, EXTRACTED)? {
+                set_cursor(connection, EXTRACTED, *last, now)?;
+            }
+        }
+        Learned::FromOp(op) => crate::op::garden(connection, op, now)?,
+    }
+    fail_point!("gardener.settle.after_cursor");
+    connection.prepare_cached("DELETE FROM gardener_journal WHERE name = ?1")?.execute([key(from).0])?;
+    fail_point!("gardener.settle.before_commit");
+    Ok(())
+}
+
+fn evict_turns(connection: &Connection, before: Millis, limit: u32) -> Result<Vec<i64>, StoreError> {
+    let extracted = cursor(connection, EXTRACTED)?;
+    let oldest = connection
+        .prepare_cached("SELECT id, role = 'user', timestamp FROM turns WHERE id <= ?1 ORDER BY id LIMIT ?2")?
+        .query_map(params![extracted, limit], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, Millis(row.get(2)?)))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    // An exchange goes as a whole: it ends with an answer, and what comes after a younger line is younger.
+    let old = oldest.iter().take_while(|(_, _, at)| *at < before);
+    let ends = old.filter(|(_, is_question, _)| !is_question).map(|(id, _, _)| *id);
+    let Some(last) = ends.max() else { return Ok(Vec::new()) };
+    let ids: Vec<i64> = oldest.iter().map(|(id, _, _)| *id).filter(|id| *id <= last).collect();
+    let mut drop = connection.prepare_cached("DELETE FROM turns WHERE id = ?1")?;
+    for id in &ids {
+        drop.execute([id])?;
+    }
+    fail_point!("gardener.evict.before_commit");
+    Ok(ids)
+}
