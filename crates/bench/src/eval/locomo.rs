@@ -6,9 +6,9 @@
 use crate::BenchError;
 use cortex_bus::Bus;
 use cortex_runtime::{MemoryDesk, Recall, RecallBy, RecalledItem, Runtime, RuntimeConfig};
-use cortex_store::{FinishedTurn, Store, StoreConfig, TurnEnd};
+use cortex_store::{FinishedTurn, Store, StoreConfig, TurnEnd, TurnTokens};
 use cortex_tools::Registry;
-use cortex_types::{EventId, Millis, NewEvent, Priority, SystemClock};
+use cortex_types::{EventId, Millis, NewEvent, Priority, SILENCE_MARK, SystemClock};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -112,7 +112,14 @@ async fn tell(
         store.inbox().accept(event(&id, &said, at), at).await?;
         let claimed = store.inbox().claim_next(1, at).await?.pop();
         let claimed = claimed.ok_or_else(|| BenchError::Broken("a message cannot be claimed".to_owned()))?;
-        let silent = FinishedTurn { last_step: None, content: "[silence]".to_owned(), replies: Vec::new() };
+        let silent = FinishedTurn {
+            last_step: None,
+            content: SILENCE_MARK.to_owned(),
+            replies: Vec::new(),
+            acknowledged: Vec::new(),
+            tokens: TurnTokens::default(),
+            summary: String::new(),
+        };
         store.turns().finish_turn(&claimed.event, TurnEnd::Answered(silent), Vec::new(), at).await?;
         places.insert(id, said.dia_id);
     }
@@ -134,6 +141,7 @@ fn event(id: &EventId, said: &Said, at: Millis) -> NewEvent {
         occurred_at: at,
         metadata_json: None,
         priority: Priority::Normal,
+        channel: None,
     }
 }
 
