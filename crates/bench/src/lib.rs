@@ -7,6 +7,7 @@ mod baseline;
 mod bed;
 mod client;
 mod error;
+mod eval;
 mod fill;
 mod machine;
 mod options;
@@ -17,7 +18,8 @@ mod sample;
 mod workload;
 
 pub use error::BenchError;
+pub use eval::{RetrievalScore, eval_locomo};
 pub use options::{BenchName, BenchOptions, Progress, Scale};
 pub use plot::plot;
-pub use report::{Bound, Check, Fact, Figure, Goal, Report, Round, Unit, Verdict};
+pub use report::{Bound, Check, Figure, Goal, Report, Round, SideFigure, Unit, Verdict};
 pub use run::run;

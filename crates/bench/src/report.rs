@@ -22,7 +22,7 @@ pub struct Report {
     pub rounds: Vec<Round>,
     pub figures: Vec<Figure>,
     pub checks: Vec<Check>,
-    pub facts: Vec<Fact>,
+    pub facts: Vec<SideFigure>,
     #[serde(flatten)]
     machine: Machine,
 }
@@ -161,13 +161,13 @@ pub struct Check {
 
 /// A number worth knowing that no goal judges.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Fact {
+pub struct SideFigure {
     pub what: String,
     pub value: f64,
     pub unit: &'static str,
 }
 
-impl Fact {
+impl SideFigure {
     pub(crate) fn new(what: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self { what: what.into(), value, unit }
     }
@@ -226,7 +226,7 @@ pub(crate) struct Findings {
     pub(crate) headline: Measured,
     pub(crate) more: Vec<Measured>,
     pub(crate) checks: Vec<Check>,
-    pub(crate) facts: Vec<Fact>,
+    pub(crate) facts: Vec<SideFigure>,
 }
 
 impl Findings {

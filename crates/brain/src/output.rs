@@ -4,6 +4,8 @@ mod directive;
 
 pub(crate) use directive::Stripper;
 
+pub(crate) use cortex_types::SILENCE_MARK;
+
 /// An answer, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
@@ -29,8 +31,6 @@ impl Targets {
     }
 }
 
-/// What history keeps for an answer that said nothing.
-pub(crate) const SILENCE_MARK: &str = "[silence]";
 const SILENT_WORDS: [&str; 2] = ["NO_REPLY", "HEARTBEAT_OK"];
 
 /// Takes the directives out and reads the rest: exactly `NO_REPLY` or `HEARTBEAT_OK` after trimming is silence, and so

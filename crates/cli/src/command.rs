@@ -7,6 +7,7 @@ mod chat;
 mod completions;
 mod config;
 mod context;
+mod eval;
 mod gardener;
 mod health;
 mod inbox;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Config(config::Args),
     Key(key::Args),
     Bench(bench::Args),
+    #[command(hide = true)]
+    Eval(eval::Args),
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
@@ -96,6 +99,7 @@ impl Command {
             Self::Config(args) => config::run(args, context),
             Self::Key(args) => key::run(args, context),
             Self::Bench(args) => bench::run(args, context),
+            Self::Eval(args) => eval::run(args, context),
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
             Self::Version(args) => version::run(args, context),

@@ -29,8 +29,8 @@ pub use engram::{EngramClient, EngramError, EngramHit, EngramMemory, EngramSetti
 pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, GardenerTaskStatus};
 pub use intake::{IncomingEvent, Intake};
 pub use memory::{
-    Imported, MemoryDesk, MemoryError, NewMemory, Recall, Recalled, RecalledItem, Reembedding, Remembered,
-    VectorStatus,
+    Imported, MemoryDesk, MemoryError, NewMemory, Recall, RecallBy, Recalled, RecalledItem, Reembedding,
+    Remembered, VectorStatus,
 };
 pub use op::{Dispatch, OpDesk};
 pub use outbox::OutboxDesk;

@@ -7,7 +7,7 @@ mod vectors;
 
 pub use exchange::Imported;
 pub(crate) use known::known_facts;
-pub use recall::{Recall, Recalled, RecalledItem};
+pub use recall::{Recall, RecallBy, Recalled, RecalledItem};
 pub use vectors::{Reembedding, VectorStatus};
 
 use crate::mint;

@@ -29,14 +29,14 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
     let mut journal = Journal { next_number: steps.len(), ..Journal::default() };
     let bodies = steps.into_iter().map(|step| step.body).collect();
     let ended = match read_answer(&event.text, event.metadata_json.as_deref()) {
-        Some(answer) => answer_event(parts, &event, &answer).await.map(Ended::By),
+        Some(answer) => answer_event(parts, &event, &answer).await.map(Ended::by),
         None => match prepare(parts, &event, bodies, &mut journal).await {
             Ok(turn) => Ok(drive(parts, models, &event, turn, &mut journal, cancel).await),
             Err(error) => Err(error),
         },
     };
     let end = match ended {
-        Ok(Ended::By(end)) => end,
+        Ok(Ended::By(end)) => *end,
         Ok(Ended::Suspended) => return,
         Err(StoreError::Damaged(reason)) => {
             failed(parts, &event, &reason, FailureNotice::Broken { reason: reason.clone() })
@@ -50,9 +50,15 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
 
 /// How driving a turn came to an end.
 enum Ended {
-    By(TurnEnd),
+    By(Box<TurnEnd>),
     /// It waits for a person; that is on disk already.
     Suspended,
+}
+
+impl Ended {
+    fn by(end: TurnEnd) -> Self {
+        Self::By(Box::new(end))
+    }
 }
 
 /// What the journal of this turn still needs.
@@ -127,7 +133,7 @@ async fn drive(
                 Ok(Performed::Nothing) => {}
                 Ok(Performed::Learned(next)) => learned = Some(next),
                 Ok(Performed::Ended(ended)) => return ended,
-                Err(error) => return Ended::By(retry(parts, event, error.to_string(), None)),
+                Err(error) => return Ended::by(retry(parts, event, error.to_string(), None)),
             }
         }
         match learned {
@@ -136,7 +142,7 @@ async fn drive(
             None => {
                 let reason = "the turn stopped without an outcome".to_owned();
                 let notice = FailureNotice::Broken { reason: reason.clone() };
-                return Ended::By(failed(parts, event, &reason, notice));
+                return Ended::by(failed(parts, event, &reason, notice));
             }
         }
     }
@@ -156,7 +162,7 @@ async fn perform(
     journal: &mut Journal,
     cancel: &CancellationToken,
 ) -> Result<Performed, StoreError> {
-    let ended = |end| Ok(Performed::Ended(Ended::By(end)));
+    let ended = |end| Ok(Performed::Ended(Ended::by(end)));
     match effect {
         Effect::Record { steps, notices } => {
             record(parts, event, steps, notices, journal, cancel).await?;

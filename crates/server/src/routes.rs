@@ -79,7 +79,12 @@ pub fn openapi() -> OpenApi {
 }
 
 fn documented() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(openapi::info())
+    OpenApiRouter::with_openapi(openapi::info()).merge(spine()).merge(hands_and_mind())
+}
+
+/// A message in, its way, and out.
+fn spine() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(ingest::ingest))
         .routes(routes!(outbox::poll))
         .routes(routes!(outbox::ack))
@@ -99,6 +104,13 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(outbox_admin::discard))
         .routes(routes!(event::trace))
         .routes(routes!(event::live))
+        .routes(routes!(usage::usage))
+        .routes(routes!(status::status))
+}
+
+/// What the assistant may do, and what it knows.
+fn hands_and_mind() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(approval::list))
         .routes(routes!(approval::show))
         .routes(routes!(approval::approve))
@@ -148,6 +160,4 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(engram::import))
         .routes(routes!(tool::list))
         .routes(routes!(tool::trust))
-        .routes(routes!(usage::usage))
-        .routes(routes!(status::status))
 }

@@ -113,12 +113,8 @@ pub async fn start_with_clock(
         stopping: stop_doors.clone(),
     });
     let router = routes::router(Arc::clone(&app), config.more_routes);
-    let models = chosen_models(config.models, Arc::clone(&clock)).await?;
+    let (models, extracting) = both_models(config.models, config.extraction_models, clock).await?;
     drop(app.models.set(Arc::clone(&models)));
-    let extracting = match config.extraction_models {
-        Some(others) => chosen_models(others, clock).await?,
-        None => Arc::clone(&models),
-    };
     let gardener = runtime.gardener(extracting);
     drop(app.gardener.set(gardener.clone()));
     let doors = tokio::spawn(listener::serve(listener, router, stop_doors.clone()));
@@ -199,6 +195,20 @@ async fn with_engram(
         flow.engram = Some(engram);
     }
     Ok(flow)
+}
+
+/// The models that answer, and those that look for facts.
+async fn both_models(
+    answering: ModelsConfig,
+    extracting: Option<ModelsConfig>,
+    clock: Arc<dyn Clock>,
+) -> Result<(Arc<Models>, Arc<Models>), ModelsError> {
+    let answering = chosen_models(answering, Arc::clone(&clock)).await?;
+    let extracting = match extracting {
+        Some(others) => chosen_models(others, clock).await?,
+        None => Arc::clone(&answering),
+    };
+    Ok((answering, extracting))
 }
 
 async fn chosen_models(config: ModelsConfig, clock: Arc<dyn Clock>) -> Result<Arc<Models>, ModelsError> {

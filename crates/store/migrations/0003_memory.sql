@@ -71,7 +71,7 @@ CREATE TRIGGER facts_fts_update AFTER UPDATE OF text ON facts BEGIN
 END;
 
 -- Filled in batches behind the cursor `turns_indexed`, so that a turn's end does not pay for it.
-CREATE VIRTUAL TABLE turns_fts USING fts5(content, speaker, content='', contentless_delete=1,
+CREATE VIRTUAL TABLE turns_fts USING fts5(content, content='', contentless_delete=1,
   tokenize='porter unicode61 remove_diacritics 2');
 CREATE TRIGGER turns_fts_delete AFTER DELETE ON turns BEGIN
   DELETE FROM turns_fts WHERE rowid = old.id;

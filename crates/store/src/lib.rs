@@ -50,8 +50,8 @@ pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{KeyRow, Keys};
 pub use listing::{Page, PageRequest};
 pub use memory_index::{
-    FactVector, IndexedTurn, MemoryIndex, SaidTurn, StoredVector, TextToEmbed, TurnNeighbours, TurnVector,
-    VectorCounts, VectorsOf,
+    FactVector, IndexedTurn, MemoryIndex, SaidTurn, StoredVector, TextToEmbed, TurnVector, VectorCounts,
+    VectorsOf,
 };
 pub use migrate::MigrateError;
 pub use op::{Ops, Settled};

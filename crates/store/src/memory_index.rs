@@ -1,7 +1,7 @@
 //! What recall searches beside the facts themselves: vectors of facts and turns, and the full text of what was said.
 
 use crate::{Store, StoreError};
-use cortex_types::{EventId, FactScope, Millis, TopicRef};
+use cortex_types::{EventId, FactScope, Millis, SILENCE_MARK, TopicRef, TurnPlace};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -62,14 +62,6 @@ pub struct IndexedTurn {
     pub vector: Option<StoredVector>,
 }
 
-/// A turn between those of its topic.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TurnNeighbours {
-    pub id: i64,
-    pub before: Option<i64>,
-    pub after: Option<i64>,
-}
-
 /// A text whose vector is missing or of another model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextToEmbed {
@@ -125,14 +117,16 @@ impl MemoryIndex<'_> {
             .await
     }
 
-    /// The oldest turns that are not indexed yet.
+    /// The oldest turns that are not indexed yet; silence is never indexed.
     pub async fn turns_to_index(&self, limit: u32) -> Result<Vec<SaidTurn>, StoreError> {
         self.0
             .read(move |connection| {
-                let sql = format!("{TURN} WHERE turns.id > ?1 ORDER BY turns.id LIMIT ?2");
+                let sql =
+                    format!("{TURN} WHERE turns.id > ?1 AND turns.content <> ?3 ORDER BY turns.id LIMIT ?2");
                 let mut statement = connection.prepare_cached(&sql)?;
                 let cursor = cursor(connection, TURNS_INDEXED)?;
-                let rows = statement.query_map(params![cursor, limit], |row| Ok(said_turn(row)))?;
+                let rows =
+                    statement.query_map(params![cursor, limit, SILENCE_MARK], |row| Ok(said_turn(row)))?;
                 rows.map(|row| row?).collect()
             })
             .await
@@ -176,23 +170,27 @@ impl MemoryIndex<'_> {
             .await
     }
 
-    /// Each of these turns with the one before and the one after it in its topic.
-    pub async fn neighbours(&self, ids: Vec<i64>) -> Result<Vec<TurnNeighbours>, StoreError> {
+    /// Where these turns stand among the others of their topics; those that are gone are left out.
+    pub async fn turn_places(&self, ids: Vec<i64>) -> Result<Vec<TurnPlace>, StoreError> {
         self.0
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT id, (SELECT max(id) FROM turns AS other WHERE other.topic_id = turns.topic_id AND other.id < turns.id),
-                       (SELECT min(id) FROM turns AS other WHERE other.topic_id = turns.topic_id AND other.id > turns.id)
-                     FROM turns WHERE id = ?1",
+                    "SELECT turns.id,
+                       (SELECT max(id) FROM turns AS other WHERE other.topic_id = turns.topic_id AND other.id < turns.id
+                          AND other.content <> ?2),
+                       (SELECT min(id) FROM turns AS other WHERE other.topic_id = turns.topic_id AND other.id > turns.id
+                          AND other.content <> ?2),
+                       CASE role WHEN 'user' THEN user_id ELSE role END
+                     FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq WHERE turns.id = ?1",
                 )?;
-                let mut found = Vec::with_capacity(ids.len());
+                let place = |row: &Row<'_>| {
+                    Ok(TurnPlace { id: row.get(0)?, before: row.get(1)?, after: row.get(2)?, speaker: row.get(3)? })
+                };
+                let mut places = Vec::with_capacity(ids.len());
                 for id in ids {
-                    let neighbours = |row: &Row<'_>| {
-                        Ok(TurnNeighbours { id: row.get(0)?, before: row.get(1)?, after: row.get(2)? })
-                    };
-                    found.extend(statement.query_row([id], neighbours).optional()?);
+                    places.extend(statement.query_row(params![id, SILENCE_MARK], place).optional()?);
                 }
-                Ok(found)
+                Ok(places)
             })
             .await
     }
@@ -225,7 +223,7 @@ impl MemoryIndex<'_> {
                         "SELECT (SELECT count(*) FROM facts), (SELECT count(*) FROM fact_vectors WHERE model = ?1)"
                     }
                     VectorsOf::Turns => {
-                        "SELECT (SELECT count(*) FROM turns WHERE id <= coalesce((SELECT position FROM memory_cursors
+                        "SELECT (SELECT count(*) FROM turns WHERE content <> '[silence]' AND id <= coalesce((SELECT position FROM memory_cursors
                            WHERE name = 'turns_indexed'), 0)), (SELECT count(*) FROM turn_vectors WHERE model = ?1)"
                     }
                 };
@@ -295,12 +293,12 @@ pub(crate) fn put_fact_vector(
 fn index_turns(connection: &Connection, batch: &[IndexedTurn], now: Millis) -> Result<(), StoreError> {
     let done = cursor(connection, TURNS_INDEXED)?;
     let mut text = connection
-        .prepare_cached("INSERT INTO turns_fts(rowid, content, speaker) SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM turns WHERE id = ?1)")?;
+        .prepare_cached("INSERT INTO turns_fts(rowid, content) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM turns WHERE id = ?1)")?;
     let mut vectors = connection.prepare_cached(
         "INSERT INTO turn_vectors(turn_id, model, dims, vector) SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM turns WHERE id = ?1)",
     )?;
     for IndexedTurn { turn, vector } in batch.iter().filter(|indexed| indexed.turn.id > done) {
-        text.execute(params![turn.id, turn.content, turn.speaker()])?;
+        text.execute(params![turn.id, turn.content])?;
         if let Some(vector) = vector {
             vectors.execute(params![turn.id, vector.model, vector.dims, vector.bytes])?;
         }
@@ -328,7 +326,7 @@ fn to_embed(
         VectorsOf::Turns => {
             "SELECT id, content, NULL, NULL FROM turns LEFT JOIN turn_vectors ON turn_id = id
              WHERE id > ?2 AND id <= coalesce((SELECT position FROM memory_cursors WHERE name = 'turns_indexed'), 0)
-               AND (model IS NULL OR model <> ?1) ORDER BY id LIMIT ?3"
+               AND (model IS NULL OR model <> ?1) AND content <> '[silence]' ORDER BY id LIMIT ?3"
         }
     };
     let mut statement = connection.prepare_cached(sql)?;

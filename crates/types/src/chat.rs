@@ -3,6 +3,9 @@
 use crate::TokenUsage;
 use serde::{Deserialize, Serialize};
 
+/// What history keeps for an answer that said nothing.
+pub const SILENCE_MARK: &str = "[silence]";
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]

@@ -7,6 +7,7 @@
 )]
 
 mod child;
+mod eval;
 mod faults;
 mod suite;
 mod summary;
@@ -35,6 +36,7 @@ const COMMANDS: &[Command] = &[
         about: "break the server in every way it must survive; --short, --layer, --control",
         run: faults::run,
     },
+    Command { name: "eval", about: "how good recall is on a data set: locomo --data FOLDER", run: eval::run },
 ];
 
 /// The same code as the product's usage errors.

@@ -50,7 +50,7 @@ pub(crate) fn context(run: &Run<'_>) -> Result<Findings, BenchError> {
         rounds: rounds.iter().map(|(a, b)| Round { a: *a, b: Some(*b), ratio: *a }).collect(),
     };
     let what = format!("one prompt, {turns} / 1000 turns");
-    let growth = Measured::ratio(what, Goal::at_most(1.3), "ms", rounds.into_iter());
+    let growth = Measured::ratio(what, Goal::at_most(1.3), "ms", rounds);
     for session in [large, small] {
         session.close();
     }

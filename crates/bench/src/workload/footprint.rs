@@ -8,7 +8,7 @@ use crate::bed::database;
 use crate::client::{Connection, Target, on_client_thread};
 use crate::fill::Fill;
 use crate::options::Scale;
-use crate::report::{Fact, Findings, Goal, Measured, Round, Unit};
+use crate::report::{Findings, Goal, Measured, Round, SideFigure, Unit};
 use crate::run::Run;
 use crate::sample::median;
 use std::net::{SocketAddr, TcpListener};
@@ -66,9 +66,9 @@ pub(crate) fn footprint(run: &Run<'_>) -> Result<Findings, BenchError> {
         rounds: resident,
     };
     let facts = vec![
-        Fact::new("processor time from start to idle", median(processor), "s"),
-        Fact::new("size of the program", program_mb, "MB"),
-        Fact::new("size of the database", database_mb, "MB"),
+        SideFigure::new("processor time from start to idle", median(processor), "s"),
+        SideFigure::new("size of the program", program_mb, "MB"),
+        SideFigure::new("size of the database", database_mb, "MB"),
     ];
     Ok(Findings { more: vec![resident], facts, ..Findings::of(start) })
 }

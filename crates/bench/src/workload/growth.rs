@@ -9,7 +9,7 @@
 use crate::BenchError;
 use crate::fill::{Fill, SOURCE, active_topic, external_id, topic_key};
 use crate::options::Scale;
-use crate::report::{Fact, Findings, Goal, Measured};
+use crate::report::{Findings, Goal, Measured, SideFigure};
 use crate::run::Run;
 use crate::sample::median;
 use cortex_store::{OutboxPoll, Store, StoreConfig, StoreThread, TurnEnd};
@@ -73,7 +73,7 @@ fn findings(rounds: &[[Costs; 3]], [small, waiting, large]: [u64; 3], backlog: u
     for (at, operation) in OPERATIONS.into_iter().enumerate() {
         let with_backlog = median(growth(at, 1).map(|(large, small)| large / small));
         let what = format!("{operation}, {waiting} / {small} events, {backlog} open");
-        facts.push(Fact::new(what, with_backlog, "×"));
+        facts.push(SideFigure::new(what, with_backlog, "×"));
         let what = format!("{operation}, {large} / {small} events");
         judged.push(Measured::ratio(what, GOAL, "ms", growth(at, 2)));
     }

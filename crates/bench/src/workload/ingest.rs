@@ -7,7 +7,7 @@ use crate::BenchError;
 use crate::baseline::{ECHO_INGEST, NAIVE_INGEST, echo_routes, naive_routes};
 use crate::bed::{Bed, Turns};
 use crate::client::IngestLoad;
-use crate::report::{Fact, Findings, Goal, Measured};
+use crate::report::{Findings, Goal, Measured, SideFigure};
 use crate::run::Run;
 use crate::sample::{Load, median};
 use std::cell::Cell;
@@ -55,7 +55,7 @@ pub(crate) fn ingest_idle_latency(run: &Run<'_>) -> Result<Findings, BenchError>
     let p50 = loads.iter().map(|(a, b)| (milliseconds(a.p50), milliseconds(b.p50)));
     let judged = Measured::ratio("p50 ingest / naive, c = 1", Goal::at_most(1.2), "ms", p50);
     let p99 = median(loads.iter().map(|(a, _)| milliseconds(a.p99)));
-    Ok(findings(vec![judged], vec![Fact::new("p99 ingest, c = 1", p99, "ms")]))
+    Ok(findings(vec![judged], vec![SideFigure::new("p99 ingest, c = 1", p99, "ms")]))
 }
 
 fn compare(
@@ -73,7 +73,7 @@ fn compare(
     run.side_by_side(|time| load(INGEST, time), |time| load(baseline, time))
 }
 
-fn findings(mut judged: Vec<Measured>, facts: Vec<Fact>) -> Findings {
+fn findings(mut judged: Vec<Measured>, facts: Vec<SideFigure>) -> Findings {
     let headline = judged.remove(0);
     Findings { more: judged, facts, ..Findings::of(headline) }
 }

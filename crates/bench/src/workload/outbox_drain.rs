@@ -11,7 +11,7 @@ use crate::bed::{Bed, Turns, database};
 use crate::client::{Connectors, Empty, Routes, Target, on_client_thread};
 use crate::fill::{Fill, SOURCE};
 use crate::options::Scale;
-use crate::report::{Check, Fact, Findings, Goal, Measured};
+use crate::report::{Check, Findings, Goal, Measured, SideFigure};
 use crate::run::Run;
 use cortex_types::OutboxId;
 use std::cell::{Cell, RefCell};
@@ -43,7 +43,7 @@ pub(crate) fn outbox_drain(run: &Run<'_>) -> Result<Findings, BenchError> {
     bed.stop();
     let check = Check { what: "double leases", of: real.messages, violations: real.double_leases };
     let judged = Measured::ratio("drain / echo, 4 connectors", Goal::at_least(0.3), "messages/s", pairs);
-    let fact = Fact::new("4 connectors that ack one by one", one_by_one, "messages/s");
+    let fact = SideFigure::new("4 connectors that ack one by one", one_by_one, "messages/s");
     Ok(Findings { checks: vec![check], facts: vec![fact], ..Findings::of(judged) })
 }
 

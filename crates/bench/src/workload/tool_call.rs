@@ -3,7 +3,7 @@
 //! A and B go the way of a turn's call: looked up, checked against the schema, run against the clock.
 
 use crate::BenchError;
-use crate::report::{Fact, Findings, Goal, Measured, Round, Unit};
+use crate::report::{Findings, Goal, Measured, Round, SideFigure, Unit};
 use crate::run::Run;
 use crate::sample::{Load, median};
 use async_trait::async_trait;
@@ -50,7 +50,7 @@ pub(crate) fn tool_call(run: &Run<'_>) -> Result<Findings, BenchError> {
     let called = calls.into_iter().map(|(a, b)| Round { a, b: Some(b), ratio: a }).collect();
     let call = measured("skill call p50", 0.2, called);
     let load = measured("cold load of a skill", 5.0, loads);
-    let facts = vec![Fact::new("skill call / built-in that does nothing", beside, "×")];
+    let facts = vec![SideFigure::new("skill call / built-in that does nothing", beside, "×")];
     Ok(Findings { more: vec![load], facts, ..Findings::of(call) })
 }
 

@@ -10,7 +10,7 @@ use crate::bed::{Bed, Turns};
 use crate::client::{
     Connection, Connectors, Empty, Routes, Target, event_body, is_event_accepted, on_client_thread,
 };
-use crate::report::{Check, Fact, Findings, Goal, Measured};
+use crate::report::{Check, Findings, Goal, Measured, SideFigure};
 use crate::run::Run;
 use cortex_api::PolledMessage;
 use futures::future::{try_join, try_join_all};
@@ -58,7 +58,7 @@ pub(crate) fn turn_throughput(run: &Run<'_>) -> Result<Findings, BenchError> {
     raw.close()?;
     let check = Check { what: "order violations", of: answered, violations };
     let judged = Measured::ratio("turns / raw rows, 64 topics", Goal::at_least(0.4), "turns/s", pairs);
-    let fact = Fact::new("raw rows in the flow's own five commits", as_committed, "turns/s");
+    let fact = SideFigure::new("raw rows in the flow's own five commits", as_committed, "turns/s");
     Ok(Findings { checks: vec![check], facts: vec![fact], ..Findings::of(judged) })
 }
 

@@ -1,11 +1,11 @@
 //! Recall: full text, vectors and recency over facts and over what was said, fused into one order.
 
 use super::{MemoryDesk, MemoryError};
-use cortex_brain::{Int8Vector, Ranking, fuse, match_expression, strength};
+use cortex_brain::{Int8Vector, Ranking, fuse, match_expression, rank_turns, strength};
 use cortex_store::{FactFilter, SaidTurn};
 use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{Fact, FactScope, Millis};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Hits of each side that the fusion looks at.
 const CANDIDATES: u32 = 100;
@@ -13,8 +13,16 @@ const LIMIT_MAX: usize = 200;
 
 const WORDS: f64 = 1.0;
 const MEANING: f64 = 1.0;
-/// Breaks ties for the newer: a tenth of what words or meaning count.
-const RECENCY: f64 = 0.1;
+/// Enough to put the newer of two equal ones first.
+const RECENCY: f64 = 0.05;
+
+/// What decides the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecallBy {
+    Words,
+    Meaning,
+    Both,
+}
 
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +40,7 @@ pub struct Recall {
     pub include_turns: bool,
     /// What was said to these users only; `None` is everybody.
     pub people: Option<Vec<String>>,
+    pub by: RecallBy,
 }
 
 impl Recall {
@@ -45,6 +54,7 @@ impl Recall {
             min_strength: 0.0,
             include_turns: true,
             people: None,
+            by: RecallBy::Both,
         }
     }
 }
@@ -93,8 +103,14 @@ impl MemoryDesk {
     }
 
     async fn search(&self, asked: &Recall, limit: usize, now: Millis) -> Result<Vec<Recalled>, MemoryError> {
-        let words = match_expression(&asked.query);
-        let meaning = self.vector_of(&asked.query).await;
+        let words = match asked.by {
+            RecallBy::Words | RecallBy::Both => match_expression(&asked.query),
+            RecallBy::Meaning => String::new(),
+        };
+        let meaning = match asked.by {
+            RecallBy::Meaning | RecallBy::Both => self.vector_of(&asked.query).await,
+            RecallBy::Words => None,
+        };
         let mut hits = Vec::new();
         let ranked = self.rank_facts(asked, &words, meaning.as_ref()).await?;
         // Filters that the index does not know are applied here, so the order is walked until there are enough.
@@ -144,8 +160,9 @@ impl MemoryDesk {
             Some(meaning) => self.nearest_turns(meaning, CANDIDATES as usize).await?,
             None => Vec::new(),
         };
+        let ranked = self.rank_turns(&asked.query, &fused(by_words, by_meaning)).await?;
         let mut hits = Vec::new();
-        for some in fused(by_words, by_meaning).chunks(limit.max(1)) {
+        for some in ranked.chunks(limit.max(1)) {
             let turns = self.0.store.memory_index().turns(some.iter().map(|(id, _)| *id).collect()).await?;
             let is_asked_for =
                 |turn: &SaidTurn| asked.people.as_ref().is_none_or(|people| people.contains(&turn.user_id));
@@ -158,6 +175,20 @@ impl MemoryDesk {
             }
         }
         Ok(hits)
+    }
+
+    /// The hits and the turns beside them, ranked by what they say about each other and by who spoke.
+    async fn rank_turns(&self, query: &str, hits: &[(i64, f64)]) -> Result<Vec<(i64, f64)>, MemoryError> {
+        let index = self.0.store.memory_index();
+        let mut places = index.turn_places(hits.iter().map(|(id, _)| *id).collect()).await?;
+        let known: HashSet<i64> = places.iter().map(|place| place.id).collect();
+        let beside: BTreeSet<i64> = places
+            .iter()
+            .flat_map(|place| place.before.into_iter().chain(place.after))
+            .filter(|id| !known.contains(id))
+            .collect();
+        places.extend(index.turn_places(beside.into_iter().collect()).await?);
+        Ok(rank_turns(query, hits, &places))
     }
 }
 

@@ -70,6 +70,22 @@ async fn a_message_leaves_only_when_source_and_target_are_live() {
 }
 
 #[tokio::test]
+async fn notices_and_failures_are_held_back_like_answers() {
+    let store = TempStore::create();
+    let chat = topic("a", "t");
+    let shadow = modes(ChannelMode::Live, &[("a", ChannelMode::Shadow)]);
+    store.channels().set_modes(&shadow, NOW).await.unwrap();
+    let event = claimed(&store, new_event(&chat, "hi")).await;
+    let notices = vec![new_reply(&chat, "it may have run")];
+    store.turns().record_steps(&event, Vec::new(), Vec::new(), notices, NOW).await.unwrap();
+    let end = TurnEnd::Failed { reason: "broken".to_owned(), replies: vec![new_reply(&chat, "sorry")] };
+    store.turns().finish_turn(&event, end, Vec::new(), NOW).await.unwrap();
+    let statuses: Vec<OutboxStatus> =
+        sent(&store, &event).await.into_iter().map(|(status, _)| status).collect();
+    assert_eq!(statuses, [OutboxStatus::Suppressed, OutboxStatus::Suppressed]);
+}
+
+#[tokio::test]
 async fn an_unlisted_cron_may_send_where_its_target_may_and_a_listed_one_what_it_may_itself() {
     let store = TempStore::create();
     let from_cron = || NewEvent { channel: Some("cron".to_owned()), ..new_event(&topic("a", "t"), "tick") };
