@@ -36,11 +36,10 @@ async fn runs(flow: &TestRuntime) -> Vec<(GardenerTask, u64)> {
 #[track_caller]
 fn reaches(flow: &TestRuntime, expected: [u64; 4]) -> impl Future<Output = ()> {
     let wanted: Vec<_> = GardenerTask::ALL.iter().copied().zip(expected).collect();
-    let seen = eventually(format!("{wanted:?}"), move || {
+    eventually(format!("{wanted:?}"), move || {
         let wanted = wanted.clone();
         async move { (runs(flow).await == wanted).then_some(()) }
-    });
-    async move { seen.await }
+    })
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! The flow of an event, from intake to outbox, over a real store and a real wire, on time the test moves.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod answer;
 mod approval;
