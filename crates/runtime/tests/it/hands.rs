@@ -170,7 +170,7 @@ impl Stage {
         self.settled().await;
         match accepted {
             AcceptedEvent::Queued(id) | AcceptedEvent::Duplicate { first: id, .. } => id,
-            AcceptedEvent::ChannelOff => panic!("the channel is off"),
+            AcceptedEvent::ChannelOff => panic!("the channel of this test is live"),
         }
     }
 
