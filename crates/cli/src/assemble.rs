@@ -6,13 +6,15 @@ use crate::environment::Environment;
 use crate::exit::Failure;
 use crate::home::Home;
 use cortex_models::{
-    FoundKey, FoundKeys, ModelsConfig, ModelsError, PriceTable, SynapseSetting, Timeouts, http_client,
+    Embedder, FoundKey, FoundKeys, ModelsConfig, ModelsError, PriceTable, SynapseSetting, Timeouts,
+    http_client,
 };
 use cortex_runtime::RuntimeConfig;
 use cortex_server::{OwnerKey, ServeConfig};
 use cortex_tools::{
     CalendarSource, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
 };
+use cortex_types::SystemClock;
 use secrecy::{ExposeSecret, SecretString};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -50,16 +52,16 @@ pub(crate) fn server(
             .collect(),
         allowed_hosts: settings.allowed_hosts.clone(),
         allowed_origins: settings.allowed_origins.clone(),
-        runtime: flow(settings, home),
+        runtime: flow(settings, effective, home)?,
         models: models(settings, effective, environment)?,
         tools: tools(settings, effective, home, environment)?,
         more_routes: Default::default(),
     })
 }
 
-fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
+fn flow(settings: &Settings, effective: &Effective, home: &Home) -> Result<RuntimeConfig, Failure> {
     let limit = |tokens: u64| (tokens > 0).then_some(tokens);
-    RuntimeConfig {
+    Ok(RuntimeConfig {
         max_parallel_topics: settings.max_parallel_topics,
         inbox_max_attempts: settings.inbox_max_attempts,
         inbox_max_restarts: settings.inbox_max_restarts,
@@ -76,10 +78,18 @@ fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
         undeclared_tools_ask: settings.undeclared_tools == Undeclared::Ask,
         scheduler_tick: Duration::from_secs(u64::from(settings.scheduler_tick_seconds)),
         scheduler_timezone: settings.scheduler_timezone.clone(),
-        embedder: cortex_models::Embedder::built_in(),
+        embedder: embedder(settings, effective)?,
         workspace: home.workspace(),
         drain: Duration::from_secs(settings.drain_seconds),
-    }
+    })
+}
+
+/// Who makes the vectors.
+fn embedder(settings: &Settings, effective: &Effective) -> Result<Embedder, Failure> {
+    let Some(embedding) = &settings.embedding else { return Ok(Embedder::built_in()) };
+    let client = http_client(&Timeouts::default()).map_err(|error| models_failure(&error, effective))?;
+    Embedder::remote(embedding.clone(), client, Arc::new(SystemClock::start()))
+        .map_err(|error| models_failure(&error, effective))
 }
 
 /// What can be called.

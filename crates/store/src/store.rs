@@ -3,6 +3,7 @@
 use crate::approval::Approvals;
 use crate::fact::Facts;
 use crate::health::{HealthFlag, StoreHealth};
+use crate::history::History;
 use crate::inbox::Inbox;
 use crate::key::Keys;
 use crate::memory_index::MemoryIndex;
@@ -81,6 +82,10 @@ impl Store {
 
     pub fn facts(&self) -> Facts<'_> {
         Facts(self)
+    }
+
+    pub fn history(&self) -> History<'_> {
+        History(self)
     }
 
     pub fn memory_index(&self) -> MemoryIndex<'_> {

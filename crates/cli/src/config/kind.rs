@@ -30,6 +30,7 @@ pub(crate) enum Kind {
     HostPorts,
     McpServers,
     Calendars,
+    Embedding,
     SkillConfig,
 }
 
@@ -57,6 +58,7 @@ impl Kind {
             Self::HostPorts => return blocks::check_host_ports(value).map(|()| value.clone()),
             Self::McpServers => return blocks::check_mcp_servers(value).map(|()| value.clone()),
             Self::Calendars => return blocks::check_calendars(value).map(|()| value.clone()),
+            Self::Embedding => return blocks::check_embedding(value).map(|()| value.clone()),
             Self::SkillConfig => return blocks::check_skill_config(value).map(|()| value.clone()),
         };
         if fits {
@@ -93,7 +95,7 @@ impl Kind {
                     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect()
                 }
             },
-            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig => {
+            Self::Providers | Self::McpServers | Self::Calendars | Self::Embedding | Self::SkillConfig => {
                 serde_json::from_str(text).unwrap_or_else(|_| json!(text))
             }
         };
@@ -116,6 +118,7 @@ impl Kind {
             Self::HostPorts => "a list of \"host:port\"".to_owned(),
             Self::McpServers => "an object of MCP servers by name".to_owned(),
             Self::Calendars => "an object {\"<name>\": \"<file or address>\"}".to_owned(),
+            Self::Embedding => "an object {\"baseUrl\": …, \"model\": …}".to_owned(),
             Self::SkillConfig => "an object {\"<skill>\": {…}}".to_owned(),
         }
     }
@@ -135,6 +138,7 @@ impl Kind {
             }
             Self::McpServers => blocks::mcp_servers_schema(),
             Self::Calendars => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            Self::Embedding => blocks::embedding_schema(),
             Self::SkillConfig => json!({"type": "object", "additionalProperties": {"type": "object"}}),
             Self::Providers => providers::schema(),
         };
@@ -158,7 +162,9 @@ impl Kind {
             Self::TimeZone => "IANA time zone".to_owned(),
             Self::TextList => "list of strings".to_owned(),
             Self::HostPorts => "list of `host:port`".to_owned(),
-            Self::Providers | Self::McpServers | Self::Calendars | Self::SkillConfig => "object".to_owned(),
+            Self::Providers | Self::McpServers | Self::Calendars | Self::Embedding | Self::SkillConfig => {
+                "object".to_owned()
+            }
         }
     }
 
@@ -180,6 +186,7 @@ impl Kind {
             | Self::Providers
             | Self::McpServers
             | Self::Calendars
+            | Self::Embedding
             | Self::SkillConfig => name.to_owned(),
             Self::Text
             | Self::Host

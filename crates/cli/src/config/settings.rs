@@ -1,7 +1,7 @@
 //! The settings as the rest of the program uses them: typed, complete, checked.
 
 use super::effective::Effective;
-use cortex_models::ProviderSettings;
+use cortex_models::{EmbeddingSettings, ProviderSettings};
 use cortex_tools::{HostPort, McpServers};
 use secrecy::SecretString;
 use serde::Deserialize;
@@ -23,6 +23,7 @@ pub(crate) struct Settings {
     pub(crate) ollama_url: String,
     pub(crate) model: Option<String>,
     pub(crate) providers: Option<ProviderSettings>,
+    pub(crate) embedding: Option<EmbeddingSettings>,
     pub(crate) scripted_model: Option<PathBuf>,
     pub(crate) price_file: Option<PathBuf>,
     pub(crate) model_timeout_ms: u64,
