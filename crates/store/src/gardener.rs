@@ -1,6 +1,7 @@
 //! The gardener's diary, its place in the history, and the journal of what it has learned and not yet kept.
 
-use crate::memory_index::{cursor, said_turn, set_cursor};
+use crate::history::said_turn;
+use crate::memory_index::{cursor, set_cursor};
 use crate::{SaidTurn, Store, StoreError, usage};
 use cortex_types::{GardenerTask, Millis, ModelCall, OpId};
 use fail::fail_point;
