@@ -1,6 +1,6 @@
 //! The gardener's diary, its place in the history, and the journal of what it has learned and not yet kept.
 
-use crate::history::said_turn;
+use crate::history::{TURN, said_turn};
 use crate::memory_index::{cursor, set_cursor};
 use crate::{SaidTurn, Store, StoreError, usage};
 use cortex_types::{GardenerTask, Millis, ModelCall, OpId};
@@ -84,9 +84,8 @@ impl GardenerDiary<'_> {
     pub async fn waiting(&self, limit: u32) -> Result<u32, StoreError> {
         self.0
             .read(move |connection| {
-                let sql = format!(
-                    "SELECT count(*) FROM (SELECT 1 {SAID} WHERE turns.id > ?1 AND {BY_PEOPLE} LIMIT ?2)"
-                );
+                let sql =
+                    format!("SELECT count(*) FROM ({TURN} WHERE turns.id > ?1 AND {BY_PEOPLE} LIMIT ?2)");
                 let cursor = cursor(connection, EXTRACTED)?;
                 Ok(connection.prepare_cached(&sql)?.query_row(params![cursor, limit], |row| row.get(0))?)
             })
@@ -158,7 +157,6 @@ impl GardenerDiary<'_> {
     }
 }
 
-const SAID: &str = "FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
 const BY_PEOPLE: &str =
     "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')";
 
@@ -182,10 +180,7 @@ fn unextracted(connection: &Connection, limit: u32) -> Result<Option<Unextracted
         .prepare_cached("SELECT max(id) FROM (SELECT id FROM turns WHERE id > ?1 ORDER BY id LIMIT ?2)")?
         .query_row(params![after, limit], |row| row.get(0))?;
     let Some(last) = last else { return Ok(None) };
-    let sql = format!(
-        "SELECT turns.id, inbox_messages.id, topics.source, topics.topic_key, turns.role, inbox_messages.user_id,
-           turns.content, turns.timestamp {SAID} WHERE turns.id > ?1 AND turns.id <= ?2 AND {BY_PEOPLE} ORDER BY turns.id"
-    );
+    let sql = format!("{TURN} WHERE turns.id > ?1 AND turns.id <= ?2 AND {BY_PEOPLE} ORDER BY turns.id");
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([after, last], |row| Ok(said_turn(row)))?;
     let lines = rows.map(|row| row?).collect::<Result<Vec<_>, StoreError>>()?;
