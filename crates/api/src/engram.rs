@@ -121,7 +121,15 @@ pub struct EngramStats {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EngramHealth {
-    pub status: String,
+    #[schema(inline)]
+    pub status: EngramWell,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EngramWell {
+    Healthy,
+    Degraded,
 }
 
 /// What an import did.

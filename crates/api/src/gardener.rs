@@ -38,7 +38,7 @@ pub struct GardenerRow {
     #[schema(required = true)]
     pub last_run_at: Option<WireTime>,
     #[schema(required = true)]
-    pub last_outcome: Option<String>,
+    pub last_report: Option<String>,
     pub runs: u64,
     pub next_run_at: WireTime,
     pub is_running: bool,
@@ -52,7 +52,7 @@ pub struct GardenerRunAnswer {
     pub task: GardenerTask,
     pub done: bool,
     /// What was done, or why nothing was.
-    pub outcome: String,
+    pub report: String,
 }
 
 impl Client {

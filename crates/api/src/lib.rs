@@ -32,7 +32,7 @@ pub use context::{ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
     EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
-    EngramStats,
+    EngramStats, EngramWell,
 };
 pub use error::{ErrorBody, ErrorCode};
 pub use gardener::{GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThinks};

@@ -4,7 +4,7 @@ use futures::future::join;
 use reqwest::Url;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -83,7 +83,16 @@ struct RecallAnswer {
 /// `/health` of an Engram; many services have one, so its capabilities are asked for too.
 #[derive(Deserialize)]
 struct Health {
-    status: String,
+    status: Wellness,
+}
+
+#[derive(PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Wellness {
+    #[serde(alias = "ok")]
+    Healthy,
+    #[serde(other)]
+    Other,
 }
 
 impl EngramClient {
@@ -143,11 +152,8 @@ impl EngramClient {
         let health = async {
             let ask = |path| self.url(path).map(|url| self.http.get(url).timeout(PROBE_MAX));
             let health: Health = self.answer(ask("health")?).await?;
-            let capabilities: serde_json::Map<String, serde_json::Value> =
-                self.answer(ask("capabilities")?).await?;
-            Ok::<bool, EngramError>(
-                matches!(health.status.as_str(), "healthy" | "ok") && !capabilities.is_empty(),
-            )
+            let capabilities: BTreeMap<String, IgnoredAny> = self.answer(ask("capabilities")?).await?;
+            Ok::<bool, EngramError>(health.status == Wellness::Healthy && !capabilities.is_empty())
         };
         health.await.unwrap_or(false)
     }

@@ -64,7 +64,7 @@ pub struct GardenerTaskStatus {
 /// How a run that was asked for went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GardenerAnswer {
-    Done { outcome: String },
+    Done { report: String },
     Failed { reason: String },
     AlreadyRunning,
 }
@@ -122,17 +122,17 @@ impl Gardener {
         let Ok(_running) = place.try_lock() else { return Ok(GardenerAnswer::AlreadyRunning) };
         let done = self.perform(task).await;
         let now = self.0.parts.clock.now();
-        let (word, outcome) = match &done {
-            Ok(outcome) => ("done", outcome.clone()),
+        let (word, report) = match &done {
+            Ok(report) => ("done", report.clone()),
             Err(error) => ("failed", format!("failed: {error}")),
         };
         counter!("cortex_gardener_runs_total", "task" => task.as_str(), "outcome" => word).increment(1);
-        let outcome: String = outcome.chars().take(ERROR_CHARS_MAX).collect();
-        self.0.parts.store.gardener().record_run(task, outcome.clone(), now).await?;
+        let report: String = report.chars().take(ERROR_CHARS_MAX).collect();
+        self.0.parts.store.gardener().record_run(task, report.clone(), now).await?;
         match done {
             Ok(_) => {
-                tracing::info!(%task, outcome, "A task of the gardener is done");
-                Ok(GardenerAnswer::Done { outcome })
+                tracing::info!(%task, report, "A task of the gardener is done");
+                Ok(GardenerAnswer::Done { report })
             }
             Err(error) => {
                 tracing::warn!(%task, %error, "A task of the gardener came to nothing");

@@ -17,7 +17,7 @@ pub struct GardenerDiary<'a>(pub(crate) &'a Store);
 pub struct GardenerRun {
     pub task: GardenerTask,
     pub last_run_at: Millis,
-    pub last_outcome: String,
+    pub last_report: String,
     pub runs: u64,
 }
 
@@ -64,7 +64,7 @@ impl GardenerDiary<'_> {
     pub async fn record_run(
         &self,
         task: GardenerTask,
-        outcome: String,
+        report: String,
         now: Millis,
     ) -> Result<(), StoreError> {
         self.0
@@ -74,7 +74,7 @@ impl GardenerDiary<'_> {
                         "INSERT INTO gardener_runs(task, last_run_at, last_outcome, runs) VALUES (?1, ?2, ?3, 1)
                          ON CONFLICT(task) DO UPDATE SET last_run_at = ?2, last_outcome = ?3, runs = runs + 1",
                     )?
-                    .execute(params![task.as_str(), now.0, outcome])?;
+                    .execute(params![task.as_str(), now.0, report])?;
                 Ok(())
             })
             .await
@@ -167,9 +167,9 @@ fn runs(connection: &Connection) -> Result<Vec<GardenerRun>, StoreError> {
         Ok((row.get::<_, String>(0)?, Millis(row.get(1)?), row.get::<_, String>(2)?, row.get(3)?))
     })?;
     rows.map(|row| {
-        let (word, last_run_at, last_outcome, runs) = row?;
+        let (word, last_run_at, last_report, runs) = row?;
         let task = word.parse().map_err(|error| StoreError::Damaged(format!("gardener: {error}")))?;
-        Ok(GardenerRun { task, last_run_at, last_outcome, runs })
+        Ok(GardenerRun { task, last_run_at, last_report, runs })
     })
     .collect()
 }

@@ -56,7 +56,8 @@ impl Ops<'_> {
 
     /// What a prompt shows: ends that nobody has read, then what is pending. `None` is everybody's.
     pub async fn shown(&self, users: Option<Vec<String>>) -> Result<Vec<Op>, StoreError> {
-        let users = users.map(|users| serde_json::Value::from(users).to_string());
+        let users = users.map(|users| serde_json::to_string(&users)).transpose();
+        let users = users.map_err(|error| StoreError::Fault(format!("users cannot be written: {error}")))?;
         self.0
             .read(move |connection| {
                 let shown = select(

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             if context.terminal.json {
                 context.terminal.print_json(&answer)?;
             } else {
-                context.terminal.print(&context.terminal.safe(&answer.outcome))?;
+                context.terminal.print(&context.terminal.safe(&answer.report))?;
             }
             Ok(if answer.done { Exit::Ok } else { Exit::Error })
         }
@@ -48,7 +48,7 @@ fn status(report: &GardenerReport, context: &Context) -> Result<(), Failure> {
         return context.terminal.print_json(report);
     }
     let rows: Vec<Vec<String>> = report.tasks.iter().map(cells).collect();
-    context.terminal.print_table(&["task", "last run", "next run", "runs", "outcome"], &rows)?;
+    context.terminal.print_table(&["task", "last run", "next run", "runs", "report"], &rows)?;
     match report.thinks_with {
         GardenerThinks::Model => {
             let most = report.tokens_per_day.map_or("no limit".to_owned(), |most| format!("of {most}"));
@@ -66,6 +66,6 @@ fn cells(row: &GardenerRow) -> Vec<String> {
         row.last_run_at.map_or_else(never, |at| at.0.to_rfc3339()),
         if row.is_running { "runs now".to_owned() } else { row.next_run_at.0.to_rfc3339() },
         row.runs.to_string(),
-        one_line(row.last_outcome.as_deref().unwrap_or_default(), 80),
+        one_line(row.last_report.as_deref().unwrap_or_default(), 80),
     ]
 }

@@ -135,17 +135,17 @@ async fn what_is_extracted_goes_to_the_service_and_waits_while_it_is_away_withou
     let back = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time)
         .flow(move |flow| flow.engram = Some(engram.clone()));
     let flow = back.start_on(flow.stop().await).await;
-    let outcome = "1 facts from 0 messages, by the model".to_owned();
+    let report = "1 facts from 0 messages, by the model".to_owned();
     assert_eq!(
         flow.gardener.run_task(GardenerTask::Extractor).await.unwrap(),
-        GardenerAnswer::Done { outcome }
+        GardenerAnswer::Done { report }
     );
     assert_eq!(far.asked(), 2, "the answer that was paid for is kept");
     assert_eq!(facts(&flow).await, [], "the built-in memory stays empty");
     let found = server.post("/engram/recall", &json!({"query": "Paris", "scope_id": "trip"})).await.json();
     assert_eq!(found["memories"][0]["content"], "Ada lives in Paris");
     let again = flow.gardener.run_task(GardenerTask::Extractor).await.unwrap();
-    assert_eq!(again, GardenerAnswer::Done { outcome: "0 facts from 0 messages, by the model".to_owned() });
+    assert_eq!(again, GardenerAnswer::Done { report: "0 facts from 0 messages, by the model".to_owned() });
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,8 +78,8 @@ async fn without_a_model_the_rules_extract_and_the_status_says_so() {
     tell(&flow, "a", "My name is Ada. I like green tea.").await;
     tell(&flow, "b", "We decided to take Rust").await;
     let answer = flow.gardener.run_task(GardenerTask::Extractor).await.unwrap();
-    let outcome = "3 facts from 2 messages, by rules, because no model is configured".to_owned();
-    assert_eq!(answer, GardenerAnswer::Done { outcome: outcome.clone() });
+    let report = "3 facts from 2 messages, by rules, because no model is configured".to_owned();
+    assert_eq!(answer, GardenerAnswer::Done { report: report.clone() });
     assert_eq!(
         texts(&flow).await,
         ["It was decided to take Rust", "The user likes green tea", "The user's name is Ada"]
@@ -87,7 +87,7 @@ async fn without_a_model_the_rules_extract_and_the_status_says_so() {
     let status = flow.gardener.status().await.unwrap();
     assert_eq!((status.mind, status.tokens_today), (GardenerMind::Rules, 0));
     let extractor = status.tasks.into_iter().find(|task| task.task == GardenerTask::Extractor).unwrap();
-    assert_eq!(extractor.last.unwrap().last_outcome, outcome);
+    assert_eq!(extractor.last.unwrap().last_report, report);
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,8 +139,8 @@ async fn a_model_that_fails_leaves_the_cursor_and_the_next_run_takes_everything(
     let question = far.question().await;
     assert_eq!(question.text(), "- I live in Paris");
     question.say("[\"Ada lives in Paris\"]");
-    let outcome = "1 facts from 1 messages, by the model".to_owned();
-    assert_eq!(again.await.unwrap(), GardenerAnswer::Done { outcome });
+    let report = "1 facts from 1 messages, by the model".to_owned();
+    assert_eq!(again.await.unwrap(), GardenerAnswer::Done { report });
     assert_eq!(texts(&flow).await, ["Ada lives in Paris"]);
 }
 
@@ -161,8 +161,8 @@ async fn what_the_gardener_asks_is_paid_for_and_stops_at_the_daily_cap() {
     assert_eq!(second, GardenerAnswer::Failed { reason });
     time.advance(DAY).await;
     let third = flow.gardener.run_task(GardenerTask::Extractor).await.unwrap();
-    let outcome = "0 facts from 1 messages, by the model".to_owned();
-    assert_eq!(third, GardenerAnswer::Done { outcome }, "what waited is taken the next day");
+    let report = "0 facts from 1 messages, by the model".to_owned();
+    assert_eq!(third, GardenerAnswer::Done { report }, "what waited is taken the next day");
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,8 +194,8 @@ async fn only_a_result_that_was_read_is_harvested_and_it_is_put_away_after_seven
     let harvest = flow.gardener.run_task(GardenerTask::Harvester);
     let answer = async { far.question().await.say("[\"The dentist is Dr. Who\"]") };
     let (harvested, ()) = tokio::join!(harvest, answer);
-    let outcome = "1 facts from 1 ops, by the model; 0 put away".to_owned();
-    assert_eq!(harvested.unwrap(), GardenerAnswer::Done { outcome });
+    let report = "1 facts from 1 ops, by the model; 0 put away".to_owned();
+    assert_eq!(harvested.unwrap(), GardenerAnswer::Done { report });
     let fact = facts(&flow).await.remove(0);
     assert_eq!(fact.origins[0].source.kind, FactSourceKind::Op);
     assert_eq!(fact.origins[0].source.reference, op.to_string());
@@ -243,8 +243,8 @@ async fn old_history_goes_only_after_it_was_extracted_and_takes_its_index_rows_a
     assert_eq!(found(&flow).await.len(), 2, "nothing was extracted yet");
     flow.gardener.run_task(GardenerTask::Extractor).await.unwrap();
     let evicted = flow.gardener.run_task(GardenerTask::Evictor).await.unwrap();
-    let outcome = "0 facts went cold, 2 lines of history dropped".to_owned();
-    assert_eq!(evicted, GardenerAnswer::Done { outcome });
+    let report = "0 facts went cold, 2 lines of history dropped".to_owned();
+    assert_eq!(evicted, GardenerAnswer::Done { report });
     assert_eq!(found(&flow).await, ["the marmot wakes in April"]);
     let history = flow.store.turns().history(topic("test", "a"), 10).await.unwrap();
     assert_eq!(history.len(), 2, "question and answer go together");

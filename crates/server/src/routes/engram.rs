@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use cortex_api::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
     EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
-    EngramStats,
+    EngramStats, EngramWell,
 };
 use cortex_runtime::{MemoryError, NewMemory, Recall, RecalledItem, access_count};
 use cortex_store::KeptAs;
@@ -178,11 +178,11 @@ pub(crate) async fn stats(State(app): State<AppState>) -> Answer<EngramStats> {
     (status = 200, body = EngramHealth), (status = 503, body = EngramHealth),
 ))]
 pub(crate) async fn health(State(app): State<AppState>) -> (StatusCode, Json<EngramHealth>) {
-    let (status, word) = match app.degraded() {
-        None => (StatusCode::OK, "healthy"),
-        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "degraded"),
+    let (status, well) = match app.degraded() {
+        None => (StatusCode::OK, EngramWell::Healthy),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, EngramWell::Degraded),
     };
-    (status, Json(EngramHealth { status: word.to_owned() }))
+    (status, Json(EngramHealth { status: well }))
 }
 
 /// Every memory, a line of JSON each.

@@ -35,14 +35,14 @@ pub(crate) async fn run(
     PathId(id): PathId,
 ) -> Result<Json<GardenerRunAnswer>, Refusal> {
     let task: GardenerTask = id.parse().map_err(|_| Refusal::new(ErrorCode::NotFound))?;
-    let (done, outcome) = match gardener(&app)?.run_task(task).await? {
-        GardenerAnswer::Done { outcome } => (true, outcome),
+    let (done, report) = match gardener(&app)?.run_task(task).await? {
+        GardenerAnswer::Done { report } => (true, report),
         GardenerAnswer::Failed { reason } => (false, reason),
         GardenerAnswer::AlreadyRunning => {
             return Err(Refusal::because(ErrorCode::Conflict, format!("the {task} runs already")));
         }
     };
-    Ok(Json(GardenerRunAnswer { task, done, outcome }))
+    Ok(Json(GardenerRunAnswer { task, done, report }))
 }
 
 /// There is none until the models are chosen.
@@ -51,15 +51,15 @@ fn gardener(app: &AppState) -> Result<&Gardener, Refusal> {
 }
 
 fn row(task: GardenerTaskStatus) -> GardenerRow {
-    let (last_run_at, last_outcome, runs) = match task.last {
-        Some(run) => (Some(run.last_run_at.into()), Some(run.last_outcome), run.runs),
+    let (last_run_at, last_report, runs) = match task.last {
+        Some(run) => (Some(run.last_run_at.into()), Some(run.last_report), run.runs),
         None => (None, None, 0),
     };
     GardenerRow {
         task: task.task,
         interval_seconds: task.task.interval().as_secs(),
         last_run_at,
-        last_outcome,
+        last_report,
         runs,
         next_run_at: task.next_run_at.into(),
         is_running: task.is_running,

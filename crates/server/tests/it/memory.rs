@@ -15,7 +15,7 @@ async fn what_was_said_is_extracted_on_request_and_can_be_changed_and_forgotten(
         (
             200,
             json!({"task": "extractor", "done": true,
-            "outcome": "2 facts from 1 messages, by rules, because no model is configured"})
+            "report": "2 facts from 1 messages, by rules, because no model is configured"})
         )
     );
     let list = server.get("/api/v2/memory").await.json();

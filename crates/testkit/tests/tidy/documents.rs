@@ -16,6 +16,7 @@ const WORDS: &[&str] = &[
     "event",
     "facet",
     "fact",
+    "gardener",
     "grant",
     "inbox",
     "key",
