@@ -121,3 +121,42 @@ async fn a_kill_in_eviction_leaves_whole_exchanges_and_the_next_run_ends_it() {
         flow.store.check_integrity().await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_in_compaction_leaves_one_summary_and_every_turn() {
+    const COMPACTION: [&str; 3] = ["store.before_commit", "store.after_commit", "summary.add.before_commit"];
+    let time = FrozenTime::hold();
+    let setup = RuntimeSetup::new(TestModels::Offline, &time);
+    let flow = setup.start().await;
+    for number in 0..6 {
+        told(&flow, &format!("line {number}")).await;
+    }
+    time.advance(Duration::from_secs(2 * 3_600)).await;
+    let scenario = FailScenario::setup();
+    let images = take_images(flow.store.path(), &COMPACTION, &Arc::new(AtomicBool::new(true)));
+    flow.gardener.run_task(GardenerTask::Compactor).await.unwrap();
+    let undisturbed = flow.store.summaries().uncovered(topic("test", "a"), 100).await.unwrap();
+    assert!(undisturbed.summary.is_some(), "there is something to summarise");
+    drop(flow.stop().await);
+    scenario.teardown();
+    let images = std::mem::take(&mut *images.lock().unwrap());
+    let seen: BTreeSet<&str> = images.keys().map(|(point, _)| *point).collect();
+    assert_eq!(seen, COMPACTION.into_iter().collect(), "a point that was never reached proves nothing");
+    for ((point, _), image) in images {
+        let flow = setup.start_on(TempStore::open_in(image.files).unwrap()).await;
+        flow.gardener.run_task(GardenerTask::Compactor).await.unwrap();
+        let healed = flow.store.summaries().uncovered(topic("test", "a"), 100).await.unwrap();
+        assert_eq!(healed.lines, undisturbed.lines, "{point}");
+        let words =
+            |found: &cortex_store::Uncovered| found.summary.as_ref().map(|summary| summary.content.clone());
+        assert_eq!(words(&healed), words(&undisturbed), "{point}");
+        let now = time.now();
+        assert!(flow.store.summaries().undo(topic("test", "a"), now).await.unwrap().is_some(), "{point}");
+        assert_eq!(
+            flow.store.summaries().undo(topic("test", "a"), now).await.unwrap(),
+            None,
+            "{point}: only one"
+        );
+        assert_eq!(flow.store.turns().history(topic("test", "a"), 100).await.unwrap().len(), 12, "{point}");
+    }
+}

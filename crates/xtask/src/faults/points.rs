@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use work::{SCHEDULED, Work};
 
+mod memory;
 mod scan;
 mod work;
 
@@ -118,6 +119,7 @@ fn crash_at(program: &Path, attempt: &Attempt<'_>) -> Result<Outcome> {
     home.variables.retain(|(name, _)| name == TICK);
     let server = home.started()?;
     work.finish(&server)?;
+    broken.extend(work.memory_complaints(server.port).into_iter().map(|line| format!("at the end: {line}")));
     let stopped = server.terminate(DRAIN_PATIENCE)?;
     if stopped.and_then(|stopped| stopped.code()) != Some(0) {
         broken.push(format!("the healed server did not stop well: {stopped:?}"));

@@ -95,6 +95,7 @@ impl Home {
             ("CORTEX_PORT", "0"),
             ("CORTEX_SYNAPSE_URL", "off"),
             ("CORTEX_OLLAMA_URL", "off"),
+            ("CORTEX_ENGRAM_URL", "off"),
             ("CORTEX_INGEST_API_KEY", KEY),
             ("CORTEX_OUTBOX_MAX_ATTEMPTS", "1000"),
         ] {

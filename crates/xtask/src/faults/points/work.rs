@@ -1,6 +1,6 @@
 //! The load of L3: a connector that walks past every point.
 
-use super::DRAIN_PATIENCE;
+use super::{DRAIN_PATIENCE, memory};
 use crate::faults::client::Client;
 use crate::faults::expected::{asking_text, refused_text, text_with_tools};
 use crate::faults::history::{Known, SentEvent, Settled, Shown};
@@ -21,7 +21,8 @@ const SCHEDULED_AFTER: SignedDuration = SignedDuration::from_millis(300);
 /// One message for each event, and for each that asks also the question and what was decided.
 const MESSAGES: usize = 15;
 
-/// Events of every kind, questions and their approvals, a schedule, duplicates, polls, acks and, at the end, a nack.
+/// Events of every kind, questions and their approvals, a schedule, duplicates, polls, acks and, at the end, a nack; then
+/// what memory does.
 pub(super) struct Work {
     pub(super) client: Client,
     http: Http,
@@ -53,7 +54,7 @@ impl Work {
             event("five", "b", text_with_tools("five")),
             event("six", "a", text_with_tools("six")),
             plain("seven", "b"),
-            plain("eight", "d"),
+            event("eight", "d", memory::LIKING.to_owned()),
             event("nine", "e", asking_text("nine")),
             event("ten", "f", asking_text("ten")),
         ];
@@ -85,7 +86,7 @@ impl Work {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        Ok(())
+        if memory::walk(&mut self.http, port) { Ok(()) } else { gone(server) }
     }
 
     /// `false` when the outcome is unknown.
@@ -125,7 +126,13 @@ impl Work {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        ensure!(memory::walk(&mut self.http, port), "the healed server does not remember");
         Ok(())
+    }
+
+    /// What is wrong with what the server remembers in the end.
+    pub(super) fn memory_complaints(&mut self, port: u16) -> Vec<String> {
+        memory::complaints(&mut self.http, port)
     }
 
     /// One run, soon; its event comes from the server itself.
