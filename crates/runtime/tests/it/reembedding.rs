@@ -1,12 +1,16 @@
 //! Another embedding model: vectors are made anew batch by batch, a stop or a silent server loses and doubles nothing.
 
 use crate::embedding_side::EmbeddingSide;
+use crate::images::take_images;
 use cortex_models::{Embedder, EmbeddingSettings};
 use cortex_runtime::{NewMemory, Recall, RecallBy, Reembedding};
 use cortex_store::VectorCounts;
 use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestRuntime, offline_models};
 use cortex_types::{FactScope, FactSource, FactSourceKind, InboxStatus};
+use fail::FailScenario;
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio_util::sync::CancellationToken;
 
 const FACTS: u64 = 300;
@@ -93,6 +97,37 @@ async fn a_server_that_goes_away_halfway_costs_nothing_twice() {
     let ended = memory.reembed(&CancellationToken::new()).await.unwrap();
     assert_eq!(ended, Reembedding::Done(FACTS + 2 - 128));
     assert_eq!(side.texts() as u64, FACTS + 2, "no text was embedded twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_between_two_batches_loses_and_doubles_no_vector() {
+    let time = FrozenTime::hold();
+    let side = EmbeddingSide::listen().await;
+    let flow = start(&time, filled(&time).await, remote(&side, &time)).await;
+    let scenario = FailScenario::setup();
+    let points = ["memory_index.vectors.before_commit", "store.after_commit"];
+    let images = take_images(flow.store.path(), &points, &Arc::new(AtomicBool::new(true)));
+    flow.runtime.memory().reembed(&CancellationToken::new()).await.unwrap();
+    drop(flow.stop().await);
+    scenario.teardown();
+    let images = std::mem::take(&mut *images.lock().unwrap());
+    assert!(images.keys().filter(|(point, _)| *point == points[0]).count() >= 3, "a kill in every batch");
+    for ((point, _), image) in images {
+        let flow = start(&time, TempStore::open_in(image.files).unwrap(), remote(&side, &time)).await;
+        let memory = flow.runtime.memory();
+        let before = memory.vector_status().await.unwrap();
+        assert_eq!(
+            before.facts.embedded % 128,
+            if before.facts.embedded == FACTS { FACTS % 128 } else { 0 },
+            "{point}"
+        );
+        let ended = memory.reembed(&CancellationToken::new()).await.unwrap();
+        let left = FACTS + 2 - before.facts.embedded - before.turns.embedded;
+        assert_eq!(ended, Reembedding::Done(left), "{point}: what was made stays made");
+        let after = memory.vector_status().await.unwrap();
+        assert_eq!((after.facts.embedded, after.turns.embedded), (FACTS, 2), "{point}");
+        flow.store.check_integrity().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,6 +28,12 @@ const HITS_SHORT: &[u32] = &[1];
 /// A lease of ten seconds may have to run out.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(40);
 
+/// Points that need an idle hour or another embedding model, and the test that kills there on a clock of its own.
+const ON_ANOTHER_CLOCK: &[(&str, &str)] = &[
+    ("memory_index.vectors.before_commit", "crates/runtime/tests/it/reembedding.rs"),
+    ("summary.add.before_commit", "crates/runtime/tests/it/gardener_crash.rs"),
+];
+
 /// One process that is to end at one point.
 struct Attempt<'a> {
     point: &'a str,
@@ -41,7 +47,8 @@ enum Outcome {
 }
 
 pub(crate) fn run(root: &Path, programs: &Programs, extent: Extent) -> Result<Findings> {
-    let points = fault_points(root)?;
+    let mut points = fault_points(root)?;
+    points.retain(|point| !ON_ANOTHER_CLOCK.iter().any(|(other, _)| other == point));
     ensure!(!points.is_empty(), "no fault point found below {}", root.display());
     let hits = match extent {
         Extent::Full => HITS_FULL,
@@ -150,6 +157,17 @@ mod tests {
     fn a_point_that_no_run_reaches_is_told() {
         let points = ["ingest.a", "ingest.b"].map(str::to_owned);
         assert_eq!(unreached(&points, &["ingest.b"]).collect::<Vec<_>>(), ["ingest.a"]);
+    }
+
+    #[test]
+    fn a_point_of_another_clock_is_there_and_its_test_kills_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let points = fault_points(&root).unwrap();
+        for (point, test) in ON_ANOTHER_CLOCK {
+            assert!(points.iter().any(|known| known == point), "{point} is gone");
+            let text = std::fs::read_to_string(root.join(test)).unwrap();
+            assert!(text.contains(&format!("\"{point}\"")) && text.contains("take_images"), "{test}");
+        }
     }
 
     #[test]
