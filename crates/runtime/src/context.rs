@@ -59,10 +59,11 @@ pub(crate) async fn of_event(
     let config = &parts.config;
     let now = parts.clock.now();
     let accounts = parts.channels.borrow().accounts_of(&event.user_id);
+    // A group is a user's line and what answered it, which may be more than one line.
+    let lines = config.active_window_size.saturating_mul(2).saturating_add(EXTRA_LINES);
     let query = SessionQuery {
         topic: event.topic.clone(),
-        // A group is a user's line and what answered it, which may be more than one line.
-        lines: config.active_window_size.saturating_mul(2).saturating_add(EXTRA_LINES),
+        lines,
         accounts: accounts.clone(),
         background_since: if config.memory_enabled { Millis(now.0 - BACKGROUND_MS) } else { Millis(0) },
         background_lines: BACKGROUND_LINES_MAX,
@@ -79,7 +80,7 @@ pub(crate) async fn of_event(
         facts: remembered.facts,
         ops: remembered.ops.lines,
         summary: session.summary.map(|summary| summary.content),
-        history: session.history.into_iter().map(line).collect(),
+        history: whole_groups(session.history, lines),
         background: session.background.into_iter().map(background).collect(),
         event: event.clone(),
         now,
@@ -93,6 +94,13 @@ pub(crate) async fn of_event(
 const EXTRA_LINES: u32 = 10;
 /// While no model is chosen.
 const UNKNOWN_WINDOW: u32 = 32_768;
+
+/// The lines without the end of a group whose beginning was not read.
+fn whole_groups(rows: Vec<HistoryRow>, limit: u32) -> Vec<HistoryLine> {
+    let is_cut = rows.len() >= limit as usize;
+    let lines = rows.into_iter().map(line);
+    lines.skip_while(|line| is_cut && line.speaker == Speaker::Assistant).collect()
+}
 
 fn line(row: HistoryRow) -> HistoryLine {
     let speaker = if row.role == "user" { Speaker::User } else { Speaker::Assistant };

@@ -12,11 +12,15 @@ use crate::options::Scale;
 use crate::report::{Findings, Goal, Measured, SideFigure};
 use crate::run::Run;
 use crate::sample::median;
+use cortex_bus::Bus;
+use cortex_runtime::{ContextDesk, Runtime, RuntimeConfig};
 use cortex_store::{OutboxPoll, Store, StoreConfig, StoreThread, TurnEnd};
+use cortex_tools::Registry;
 use cortex_types::{AcceptedEvent, Clock, EventId, Millis, NewEvent, Priority, SystemClock, TopicRef};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use rusqlite::Connection;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use ulid::Ulid;
 
@@ -33,7 +37,8 @@ const CLAIMED: u32 = 4;
 const POLLS: usize = 8;
 const POLLED: u32 = 20;
 const CONTEXTS: u64 = 64;
-const CONTEXT_LINES: u32 = 20;
+/// A prompt has at least the lines of ten exchanges.
+const CONTEXT_LINES: usize = 20;
 
 /// What is measured; none may grow by more than the goal.
 const OPERATIONS: [&str; 4] = ["ingest", "claim", "poll", "context"];
@@ -100,6 +105,7 @@ fn measure(stores: [&Aged; 3], time: Duration) -> Result<[Costs; 3], BenchError>
 struct Aged {
     fill: Fill,
     store: Store,
+    prompts: ContextDesk,
     thread: StoreThread,
     clock: SystemClock,
     runtime: tokio::runtime::Runtime,
@@ -114,12 +120,20 @@ impl Aged {
         fill.write(&path)?;
         let (store, thread) = Store::open(StoreConfig::at(&path))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let flow = Runtime::new(
+            RuntimeConfig::for_workspace(run.folder.join("workspace")),
+            store.clone(),
+            Bus::default(),
+            Arc::new(SystemClock::start()),
+            Registry::builder(),
+        );
+        let prompts = flow.map_err(|error| BenchError::Broken(error.to_string()))?.context();
         let undo = Connection::open(&path)?;
         // The store is to pay for its own checkpoints, and nobody for the safety of an undo.
         undo.execute_batch(
             "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = off; PRAGMA foreign_keys = off",
         )?;
-        Ok(Self { fill, store, thread, clock: SystemClock::start(), runtime, undo })
+        Ok(Self { fill, store, prompts, thread, clock: SystemClock::start(), runtime, undo })
     }
 
     fn events(&self) -> u64 {
@@ -144,7 +158,7 @@ impl Aged {
     }
 
     fn close(self) {
-        drop(self.store);
+        drop((self.store, self.prompts));
         self.thread.close();
         drop(self.undo);
     }
@@ -234,16 +248,17 @@ impl Aged {
         Ok(mean(spent, POLLS))
     }
 
-    /// The history that a turn reads, over topics all through the database.
+    /// The prompt of a turn, over topics all through the database.
     async fn context(&self) -> Result<f64, BenchError> {
         let started = Instant::now();
         for number in 0..CONTEXTS {
             // A step that shares no factor with the number of topics meets them all.
             let topic_key = topic_key(number * 7_919 % self.fill.topics);
             let topic = TopicRef { source: SOURCE.to_owned(), topic_key };
-            let lines = self.store.turns().history(topic, CONTEXT_LINES).await?;
-            if lines.len() != CONTEXT_LINES as usize {
-                return Err(broken("a history is shorter than it should be"));
+            let prompt = self.prompts.show(topic).await?;
+            let lines: usize = prompt.sections.iter().map(|section| section.text.lines().count()).sum();
+            if lines < CONTEXT_LINES {
+                return Err(broken("a prompt has less history than it should"));
             }
         }
         Ok(mean(started.elapsed(), CONTEXTS as usize))
