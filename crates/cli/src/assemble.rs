@@ -6,13 +6,15 @@ use crate::environment::Environment;
 use crate::exit::Failure;
 use crate::home::Home;
 use cortex_models::{
-    FoundKey, FoundKeys, ModelsConfig, ModelsError, PriceTable, SynapseSetting, Timeouts, http_client,
+    Embedder, FoundKey, FoundKeys, ModelsConfig, ModelsError, PriceTable, SynapseSetting, Timeouts,
+    http_client,
 };
 use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_server::{OwnerKey, ReadChannels, ServeConfig};
 use cortex_tools::{
     CalendarSource, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
 };
+use cortex_types::SystemClock;
 use secrecy::{ExposeSecret, SecretString};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -51,7 +53,7 @@ pub(crate) fn server(
             .collect(),
         allowed_hosts: settings.allowed_hosts.clone(),
         allowed_origins: settings.allowed_origins.clone(),
-        runtime: flow(settings, home),
+        runtime: flow(settings, effective, home)?,
         read_channels,
         models: models(settings, settings.model.as_ref(), effective, environment)?,
         extraction_models: match &settings.extraction_model {
@@ -69,9 +71,9 @@ pub(crate) fn server(
     })
 }
 
-fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
+fn flow(settings: &Settings, effective: &Effective, home: &Home) -> Result<RuntimeConfig, Failure> {
     let limit = |tokens: u64| (tokens > 0).then_some(tokens);
-    RuntimeConfig {
+    Ok(RuntimeConfig {
         max_parallel_topics: settings.max_parallel_topics,
         inbox_max_attempts: settings.inbox_max_attempts,
         inbox_max_restarts: settings.inbox_max_restarts,
@@ -93,13 +95,21 @@ fn flow(settings: &Settings, home: &Home) -> RuntimeConfig {
             .then(|| Duration::from_secs(24 * 60 * 60 * u64::from(settings.turn_ttl_days))),
         gardener_tokens_per_day: limit(settings.gardener_tokens_per_day),
         engram: None,
-        embedder: cortex_models::Embedder::built_in(),
+        embedder: embedder(settings, effective)?,
         channels: settings.channel_settings(),
         memory_enabled: settings.memory_enabled(),
         context_tokens: (settings.context_tokens > 0).then_some(settings.context_tokens),
         workspace: home.workspace(),
         drain: Duration::from_secs(settings.drain_seconds),
-    }
+    })
+}
+
+/// Who makes the vectors.
+fn embedder(settings: &Settings, effective: &Effective) -> Result<Embedder, Failure> {
+    let Some(embedding) = &settings.embedding else { return Ok(Embedder::built_in()) };
+    let client = http_client(&Timeouts::default()).map_err(|error| models_failure(&error, effective))?;
+    Embedder::remote(embedding.clone(), client, Arc::new(SystemClock::start()))
+        .map_err(|error| models_failure(&error, effective))
 }
 
 /// What can be called.

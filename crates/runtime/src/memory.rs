@@ -1,6 +1,7 @@
 //! The desk for memory: keeps facts once, recalls them and what was said, and lets go of what is no longer asked for.
 
 mod exchange;
+mod keeper;
 mod known;
 mod recall;
 mod vectors;
@@ -21,6 +22,7 @@ use cortex_types::{
     Clock, Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, RwLock};
 use vectors::Vectors;
 
@@ -43,6 +45,8 @@ struct Memory {
     vectors: RwLock<Option<Vectors>>,
     /// One change of the facts after the other: two that say the same must see each other.
     changes: Mutex<()>,
+    /// Some text may have no vector of the model in use; so it is at every start.
+    is_incomplete: AtomicBool,
 }
 
 /// Something to be remembered.
@@ -82,8 +86,14 @@ pub enum MemoryError {
 
 impl MemoryDesk {
     pub(crate) fn new(store: Store, embedder: Embedder, clock: Arc<dyn Clock>) -> Self {
-        let memory = Memory { store, embedder, clock, vectors: RwLock::default(), changes: Mutex::default() };
-        Self(Arc::new(memory))
+        Self(Arc::new(Memory {
+            store,
+            embedder,
+            clock,
+            vectors: RwLock::default(),
+            changes: Mutex::default(),
+            is_incomplete: AtomicBool::new(true),
+        }))
     }
 
     /// Keeps a text once: by its key, as a further source of a fact that says the same, or as a new fact.
@@ -238,6 +248,7 @@ impl MemoryDesk {
             Ok(vectors) => vectors.first().map(|vector| Int8Vector::of(vector)),
             Err(error) => {
                 tracing::warn!(%error, "A text has no vector yet; it is found by its words alone");
+                self.0.is_incomplete.store(true, Ordering::Relaxed);
                 None
             }
         }

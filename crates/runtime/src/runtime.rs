@@ -15,7 +15,9 @@ use crate::outbox::OutboxDesk;
 use crate::pump::Pump;
 use crate::schedule::ScheduleDesk;
 use crate::scheduler;
+use crate::tool::memory::MemoryTools;
 use crate::tool::schedule::ScheduleTools;
+use crate::tool::session::SessionTools;
 use cortex_brain::{FailureNotice, notice_text, window_of};
 use cortex_bus::Bus;
 use cortex_models::Models;
@@ -80,7 +82,15 @@ impl Runtime {
             channels: channels.subscribe(),
         });
         let memory = MemoryDesk::new(store.clone(), config.embedder.clone(), Arc::clone(&clock));
-        let tools = tools.add_all(ScheduleTools::definitions(), &schedules)?.build();
+        let memories: Arc<dyn ToolRunner> = Arc::new(MemoryTools(memory.clone()));
+        let sessions: Arc<dyn ToolRunner> = Arc::new(SessionTools { store: store.clone() });
+        let tools = tools
+            .add_all(ScheduleTools::definitions(), &schedules)?
+            .add_all(MemoryTools::definitions(), &memories)?
+            .add_all(SessionTools::definitions(), &sessions)?
+            .also_called("memory_query", "memory.query")
+            .also_called("fetch_chat_history", "session.history")
+            .build();
         let (window, arrived, answered) = (OnceLock::new(), Notify::new(), Notify::new());
         let parts =
             Parts { store, bus, clock, config, floor, tools, memory, channels, window, arrived, answered };
@@ -143,11 +153,11 @@ impl Runtime {
         self.0.tools.definitions().into_iter().map(with_question).collect()
     }
 
-    /// Expires open questions and fires schedules until `stop`; run it once, beside the pump.
+    /// Expires open questions, fires schedules and keeps the memory's index until `stop`; run it once, beside the pump.
     pub async fn keep_time(&self, stop: CancellationToken) {
         let sweep = approval::sweep(Arc::clone(&self.0), stop.clone());
-        let schedule = scheduler::run(Arc::clone(&self.0), stop);
-        futures::join!(sweep, schedule);
+        let schedule = scheduler::run(Arc::clone(&self.0), stop.clone());
+        futures::join!(sweep, schedule, self.0.memory.keep_up(stop));
     }
 
     /// One look at the schedules, as `keep_time` does at every tick; for whoever moves the clock himself.

@@ -12,6 +12,7 @@ mod error;
 mod fact;
 mod gardener;
 mod health;
+mod history;
 mod home_lock;
 mod inbox;
 mod key;
@@ -45,13 +46,13 @@ pub use error::StoreError;
 pub use fact::{Eviction, FactEdit, FactFilter, FactToKeep, Facts, Keep, KeptAs, KeptFact};
 pub use gardener::{GardenerDiary, GardenerRun, Learned, Unextracted};
 pub use health::StoreHealth;
+pub use history::{History, HistoryFilter, SaidTurn};
 pub use home_lock::{HomeLock, LockError};
 pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{KeyRow, Keys};
 pub use listing::{Page, PageRequest};
 pub use memory_index::{
-    FactVector, IndexedTurn, MemoryIndex, SaidTurn, StoredVector, TextToEmbed, TurnVector, VectorCounts,
-    VectorsOf,
+    FactVector, IndexedTurn, MemoryIndex, StoredVector, TextToEmbed, TurnVector, VectorCounts, VectorsOf,
 };
 pub use migrate::MigrateError;
 pub use op::{Ops, Settled};

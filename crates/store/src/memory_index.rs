@@ -1,7 +1,8 @@
 //! What recall searches beside the facts themselves: vectors of facts and turns, and the full text of what was said.
 
+use crate::history::{SaidTurn, TURN, said_turn};
 use crate::{Store, StoreError};
-use cortex_types::{EventId, FactScope, Millis, SILENCE_MARK, TopicRef, TurnPlace};
+use cortex_types::{FactScope, Millis, SILENCE_MARK};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -33,26 +34,6 @@ pub struct TurnVector {
     pub turn: i64,
     pub dims: u32,
     pub bytes: Vec<u8>,
-}
-
-/// A line of the history as it is recalled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SaidTurn {
-    pub id: i64,
-    pub event: EventId,
-    pub topic: TopicRef,
-    pub role: String,
-    /// Whose conversation it is.
-    pub user_id: String,
-    pub content: String,
-    pub at: Millis,
-}
-
-impl SaidTurn {
-    /// The user, or the assistant by its role.
-    pub fn speaker(&self) -> &str {
-        if self.role == "user" { &self.user_id } else { &self.role }
-    }
 }
 
 /// A line of the history with its place in the index.
@@ -153,48 +134,6 @@ impl MemoryIndex<'_> {
             .await
     }
 
-    /// The turns with these ids that are still there, in no order.
-    pub async fn turns(&self, ids: Vec<i64>) -> Result<Vec<SaidTurn>, StoreError> {
-        self.0
-            .read(move |connection| {
-                let sql = format!("{TURN} WHERE turns.id = ?1");
-                let mut statement = connection.prepare_cached(&sql)?;
-                let mut turns = Vec::with_capacity(ids.len());
-                for id in ids {
-                    if let Some(turn) = statement.query_row([id], |row| Ok(said_turn(row))).optional()? {
-                        turns.push(turn?);
-                    }
-                }
-                Ok(turns)
-            })
-            .await
-    }
-
-    /// Where these turns stand among the others of their topics; those that are gone are left out.
-    pub async fn turn_places(&self, ids: Vec<i64>) -> Result<Vec<TurnPlace>, StoreError> {
-        self.0
-            .read(move |connection| {
-                let mut statement = connection.prepare_cached(
-                    "SELECT turns.id,
-                       (SELECT max(id) FROM turns AS other WHERE other.topic_id = turns.topic_id AND other.id < turns.id
-                          AND other.content <> ?2),
-                       (SELECT min(id) FROM turns AS other WHERE other.topic_id = turns.topic_id AND other.id > turns.id
-                          AND other.content <> ?2),
-                       CASE role WHEN 'user' THEN user_id ELSE role END
-                     FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq WHERE turns.id = ?1",
-                )?;
-                let place = |row: &Row<'_>| {
-                    Ok(TurnPlace { id: row.get(0)?, before: row.get(1)?, after: row.get(2)?, speaker: row.get(3)? })
-                };
-                let mut places = Vec::with_capacity(ids.len());
-                for id in ids {
-                    places.extend(statement.query_row(params![id, SILENCE_MARK], place).optional()?);
-                }
-                Ok(places)
-            })
-            .await
-    }
-
     /// Texts after row `after` whose vector is missing or of another model, by row.
     pub async fn to_embed(
         &self,
@@ -232,23 +171,6 @@ impl MemoryIndex<'_> {
             })
             .await
     }
-}
-
-const TURN: &str = "SELECT turns.id, inbox_messages.id, topics.source, topics.topic_key, turns.role,
-    inbox_messages.user_id, turns.content, turns.timestamp
-    FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
-
-pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
-    let event: String = row.get(1)?;
-    Ok(SaidTurn {
-        id: row.get(0)?,
-        event: event.parse().map_err(|_| StoreError::Damaged(format!("event {event}: its id is no id")))?,
-        topic: TopicRef { source: row.get(2)?, topic_key: row.get(3)? },
-        role: row.get(4)?,
-        user_id: row.get(5)?,
-        content: row.get(6)?,
-        at: Millis(row.get(7)?),
-    })
 }
 
 fn fact_vectors(

@@ -5,6 +5,7 @@ use crate::channel::Channels;
 use crate::fact::Facts;
 use crate::gardener::GardenerDiary;
 use crate::health::{HealthFlag, StoreHealth};
+use crate::history::History;
 use crate::inbox::Inbox;
 use crate::key::Keys;
 use crate::memory_index::MemoryIndex;
@@ -93,6 +94,10 @@ impl Store {
 
     pub fn facts(&self) -> Facts<'_> {
         Facts(self)
+    }
+
+    pub fn history(&self) -> History<'_> {
+        History(self)
     }
 
     pub fn memory_index(&self) -> MemoryIndex<'_> {

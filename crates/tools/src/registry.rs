@@ -34,12 +34,14 @@ pub struct RegistryBuilder {
     /// Names as models see them, where the dot is `__`: two tools must not look alike.
     seen: BTreeSet<String>,
     live: Vec<Arc<dyn ToolProvider>>,
+    other_names: BTreeMap<&'static str, &'static str>,
 }
 
 /// Every tool that can be called.
 pub struct Registry {
     fixed: BTreeMap<ToolName, Tool>,
     live: Vec<Arc<dyn ToolProvider>>,
+    other_names: BTreeMap<&'static str, &'static str>,
 }
 
 struct Tool {
@@ -90,8 +92,14 @@ impl RegistryBuilder {
         self
     }
 
+    /// Accepts a further name for a tool; only the tool's own name is offered.
+    pub fn also_called(mut self, other: &'static str, name: &'static str) -> Self {
+        self.other_names.insert(other, name);
+        self
+    }
+
     pub fn build(self) -> Registry {
-        Registry { fixed: self.fixed, live: self.live }
+        Registry { fixed: self.fixed, live: self.live, other_names: self.other_names }
     }
 }
 
@@ -116,7 +124,8 @@ impl Registry {
             let shown: String = name.chars().take(100).collect();
             ToolCallError::NotRun(format!("there is no tool {shown:?}"))
         };
-        let wanted: ToolName = name.parse().map_err(|_| unknown())?;
+        let own_name = self.other_names.get(name).copied().unwrap_or(name);
+        let wanted: ToolName = own_name.parse().map_err(|_| unknown())?;
         let in_order = |schema: &InputSchema| {
             schema
                 .check(arguments_json)

@@ -1,5 +1,6 @@
-//! Blocks whose shape belongs to the tools; here they are only checked and described.
+//! Blocks whose shape belongs to the tools and the models; here they are only checked and described.
 
+use cortex_models::EmbeddingSettings;
 use cortex_tools::{CalendarSource, HostPort, McpServers};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,6 +34,26 @@ pub(crate) fn check_calendars(value: &Value) -> Result<(), String> {
         CalendarSource::new(name, place).map_err(|error| format!("is wrong: {error}"))?;
     }
     Ok(())
+}
+
+/// `embedding`: where vectors come from.
+pub(crate) fn check_embedding(value: &Value) -> Result<(), String> {
+    if !value.is_object() {
+        return Err("must be an object {\"baseUrl\": …, \"model\": …}".to_owned());
+    }
+    serde_json::from_value::<EmbeddingSettings>(value.clone())
+        .map(drop)
+        .map_err(|error| format!("is wrong: {error}"))
+}
+
+pub(crate) fn embedding_schema() -> Value {
+    let text = json!({"type": "string", "minLength": 1});
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["baseUrl", "model"],
+        "properties": {"baseUrl": text, "apiKey": text, "model": text, "dims": {"type": "integer", "minimum": 1}},
+    })
 }
 
 /// `skillConfig`: for each skill's id whatever that skill wants.

@@ -30,6 +30,7 @@ pub(crate) enum Kind {
     HostPorts,
     McpServers,
     Calendars,
+    Embedding,
     SkillConfig,
     Engram,
     Channels,
@@ -61,6 +62,7 @@ impl Kind {
             Self::HostPorts => return blocks::check_host_ports(value).map(|()| value.clone()),
             Self::McpServers => return blocks::check_mcp_servers(value).map(|()| value.clone()),
             Self::Calendars => return blocks::check_calendars(value).map(|()| value.clone()),
+            Self::Embedding => return blocks::check_embedding(value).map(|()| value.clone()),
             Self::SkillConfig => return blocks::check_skill_config(value).map(|()| value.clone()),
             Self::Engram => return blocks::check_engram(value).map(|()| value.clone()),
             Self::Channels => return channels::check_channels(value).map(|()| value.clone()),
@@ -104,6 +106,7 @@ impl Kind {
             Self::Providers
             | Self::McpServers
             | Self::Calendars
+            | Self::Embedding
             | Self::SkillConfig
             | Self::Engram
             | Self::Channels
@@ -129,6 +132,7 @@ impl Kind {
             Self::HostPorts => "a list of \"host:port\"".to_owned(),
             Self::McpServers => "an object of MCP servers by name".to_owned(),
             Self::Calendars => "an object {\"<name>\": \"<file or address>\"}".to_owned(),
+            Self::Embedding => "an object {\"baseUrl\": …, \"model\": …}".to_owned(),
             Self::SkillConfig => "an object {\"<skill>\": {…}}".to_owned(),
             Self::Engram => "an object {\"allowLocal\": true or false}".to_owned(),
             Self::Channels => "an object {\"<channel>\": \"off\", \"shadow\" or \"live\"}".to_owned(),
@@ -152,6 +156,7 @@ impl Kind {
             }
             Self::McpServers => blocks::mcp_servers_schema(),
             Self::Calendars => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            Self::Embedding => blocks::embedding_schema(),
             Self::SkillConfig => json!({"type": "object", "additionalProperties": {"type": "object"}}),
             Self::Engram => json!({
                 "type": "object",
@@ -191,6 +196,7 @@ impl Kind {
             Self::Providers
             | Self::McpServers
             | Self::Calendars
+            | Self::Embedding
             | Self::SkillConfig
             | Self::Engram
             | Self::Channels
@@ -217,6 +223,7 @@ impl Kind {
             | Self::Providers
             | Self::McpServers
             | Self::Calendars
+            | Self::Embedding
             | Self::SkillConfig
             | Self::Engram
             | Self::Channels

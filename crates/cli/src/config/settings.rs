@@ -3,7 +3,7 @@
 use super::blocks::EngramBlock;
 use super::channels::{ChannelEntry, Hippocampus};
 use super::effective::Effective;
-use cortex_models::ProviderSettings;
+use cortex_models::{EmbeddingSettings, ProviderSettings};
 use cortex_tools::{HostPort, McpServers};
 use cortex_types::{ChannelMode, ChannelSettings};
 use secrecy::SecretString;
@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) model: Option<String>,
     pub(crate) extraction_model: Option<String>,
     pub(crate) providers: Option<ProviderSettings>,
+    pub(crate) embedding: Option<EmbeddingSettings>,
     pub(crate) scripted_model: Option<PathBuf>,
     pub(crate) price_file: Option<PathBuf>,
     pub(crate) model_timeout_ms: u64,

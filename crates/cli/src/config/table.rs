@@ -129,6 +129,12 @@ pub(crate) const KEYS: &[Key] = &[
         "Model providers: {\"profiles\": [{name, kind, baseUrl, apiKey, authToken, models}], \"contexts\": {…}}, asked in the order of profiles.",
     ),
     key(
+        "embedding",
+        Kind::Embedding,
+        Fallback::Unset,
+        "An embedding model behind OpenAI's /v1/embeddings: {baseUrl, apiKey, model, dims}; without it, the table in the program.",
+    ),
+    key(
         "scriptedModel",
         Kind::Path,
         Fallback::Unset,

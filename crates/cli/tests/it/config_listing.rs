@@ -22,6 +22,7 @@ fn the_listing_shows_every_key_with_its_default() {
         model                   null                      default
         extractionModel         null                      default
         providers               null                      default
+        embedding               null                      default
         scriptedModel           null                      default
         priceFile               null                      default
         modelTimeoutMs          120000                    default

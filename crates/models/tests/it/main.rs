@@ -6,6 +6,7 @@ mod aimock;
 mod assembly;
 mod bounds;
 mod broken;
+mod embedding;
 mod failover;
 mod far_side;
 mod local;

@@ -163,7 +163,7 @@ impl MemoryDesk {
         let ranked = self.rank_turns(&asked.query, &fused(by_words, by_meaning)).await?;
         let mut hits = Vec::new();
         for some in ranked.chunks(limit.max(1)) {
-            let turns = self.0.store.memory_index().turns(some.iter().map(|(id, _)| *id).collect()).await?;
+            let turns = self.0.store.history().by_id(some.iter().map(|(id, _)| *id).collect()).await?;
             let is_asked_for =
                 |turn: &SaidTurn| asked.people.as_ref().is_none_or(|people| people.contains(&turn.user_id));
             for turn in turns.into_iter().filter(is_asked_for) {
@@ -179,15 +179,15 @@ impl MemoryDesk {
 
     /// The hits and the turns beside them, ranked by what they say about each other and by who spoke.
     async fn rank_turns(&self, query: &str, hits: &[(i64, f64)]) -> Result<Vec<(i64, f64)>, MemoryError> {
-        let index = self.0.store.memory_index();
-        let mut places = index.turn_places(hits.iter().map(|(id, _)| *id).collect()).await?;
+        let history = self.0.store.history();
+        let mut places = history.places(hits.iter().map(|(id, _)| *id).collect()).await?;
         let known: HashSet<i64> = places.iter().map(|place| place.id).collect();
         let beside: BTreeSet<i64> = places
             .iter()
             .flat_map(|place| place.before.into_iter().chain(place.after))
             .filter(|id| !known.contains(id))
             .collect();
-        places.extend(index.turn_places(beside.into_iter().collect()).await?);
+        places.extend(history.places(beside.into_iter().collect()).await?);
         Ok(rank_turns(query, hits, &places))
     }
 }

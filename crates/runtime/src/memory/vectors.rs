@@ -5,6 +5,7 @@ use cortex_brain::{Int8Vector, VectorIndex};
 use cortex_store::{FactVector, IndexedTurn, SaidTurn, TextToEmbed, VectorCounts, VectorsOf};
 use cortex_types::FactScope;
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use tokio_util::sync::CancellationToken;
 
 /// Rows that are read at once when the vectors are loaded.
@@ -73,6 +74,8 @@ impl Vectors {
 impl MemoryDesk {
     /// Every text whose vector is missing or of another model gets one, batch by batch; a stop loses nothing.
     pub async fn reembed(&self, stop: &CancellationToken) -> Result<Reembedding, MemoryError> {
+        // Before the first look: a text that loses its vector meanwhile asks for another run.
+        self.0.is_incomplete.store(false, Ordering::Relaxed);
         let mut made = 0;
         for of in [VectorsOf::Facts, VectorsOf::Turns] {
             let mut after = 0;
@@ -82,6 +85,7 @@ impl MemoryDesk {
                 after = last;
                 let count = texts.len() as u64;
                 if stop.is_cancelled() || !self.reembed_batch(of, texts).await? {
+                    self.0.is_incomplete.store(true, Ordering::Relaxed);
                     return Ok(Reembedding::Interrupted(made));
                 }
                 made += count;
@@ -102,7 +106,6 @@ impl MemoryDesk {
     /// Indexes what was said since the last time, so that it is found. The answer says how many turns.
     pub async fn catch_up(&self) -> Result<u64, MemoryError> {
         let _turn = self.0.changes.lock().await;
-        self.load().await?;
         let mut indexed = 0;
         loop {
             let turns = self.0.store.memory_index().turns_to_index(BATCH).await?;
@@ -160,7 +163,7 @@ impl MemoryDesk {
         }
     }
 
-    fn model(&self) -> String {
+    pub(super) fn model(&self) -> String {
         self.0.embedder.name().to_owned()
     }
 
@@ -207,6 +210,7 @@ impl MemoryDesk {
             Ok(made) => made.iter().map(|vector| Some(Int8Vector::of(vector))).collect(),
             Err(error) => {
                 tracing::warn!(%error, "What was said has no vectors yet; it is found by its words alone");
+                self.0.is_incomplete.store(true, Ordering::Relaxed);
                 vec![None; turns.len()]
             }
         };

@@ -1,0 +1,189 @@
+//! `memory.*`: what the assistant knows, asked for, kept and forgotten in a conversation.
+
+use crate::memory::{MemoryDesk, MemoryError, NewMemory, Recall, RecalledItem};
+use async_trait::async_trait;
+use cortex_store::KeptAs;
+use cortex_tools::{
+    CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
+    ToolRunner, ToolSource,
+};
+use cortex_types::{Fact, FactId, FactScope, FactSource, FactSourceKind};
+use serde::{Deserialize, Serialize};
+
+const SKILL: &str = "memory";
+const LIMIT: usize = 10;
+const LIMIT_MAX: usize = 50;
+/// The word a fact gets when none is given.
+const CATEGORY: &str = "fact";
+
+/// Runs the `memory.*` tools on the desk.
+pub(crate) struct MemoryTools(pub(crate) MemoryDesk);
+
+#[derive(Deserialize)]
+struct Query {
+    query: String,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+struct Note {
+    text: String,
+    category: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Forget {
+    id: String,
+}
+
+/// A hit as the model reads it.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Hit {
+    Fact { id: String, text: String, category: Option<String>, strength: f64, score: f64, at: String },
+    Turn { channel: String, topic: String, speaker: String, text: String, score: f64, at: String },
+}
+
+impl MemoryTools {
+    /// What is offered to the model.
+    pub(crate) fn definitions() -> Vec<ToolDefinition> {
+        let tools = [
+            (
+                "query",
+                "Search what is remembered and what was said on every channel.",
+                r#""query":{"type":"string","minLength":1},"limit":{"type":"integer","minimum":1,"maximum":50}"#,
+                "\"query\"",
+                Mutation::ReadOnly,
+            ),
+            (
+                "remember",
+                "Keep a fact about the user or their world, in one plain sentence.",
+                r#""text":{"type":"string","minLength":1},"category":{"enum":["fact","preference","decision"]}"#,
+                "\"text\"",
+                // Nothing but the assistant's own notes changes, and the same note twice is one note (D21).
+                Mutation::ReadOnly,
+            ),
+            (
+                "forget",
+                "Forget a fact for good; its id is in the answer of memory.query.",
+                r#""id":{"type":"string"}"#,
+                "\"id\"",
+                Mutation::Mutates,
+            ),
+        ];
+        let named = tools.into_iter().filter_map(|(tool, description, properties, required, mutation)| {
+            Some(ToolDefinition {
+                name: ToolName::new(SKILL, tool).ok()?,
+                description: description.to_owned(),
+                input_schema_json: format!(
+                    r#"{{"type":"object","properties":{{{properties}}},"required":[{required}],"additionalProperties":false}}"#
+                ),
+                mutation,
+                source: ToolSource::BuiltIn,
+                timeout: None,
+            })
+        });
+        named.collect()
+    }
+
+    async fn query(&self, asked: Query) -> Result<String, ToolCallError> {
+        let limit = asked.limit.unwrap_or(LIMIT).min(LIMIT_MAX);
+        let hits = self.0.recall(Recall::of(&asked.query, limit)).await.map_err(failed)?;
+        if hits.is_empty() {
+            return Ok("nothing found".to_owned());
+        }
+        let hits: Vec<Hit> = hits.into_iter().map(|hit| shown(hit.item, hit.score)).collect();
+        serde_json::to_string(&hits).map_err(|error| ToolCallError::Failed(error.to_string()))
+    }
+
+    async fn remember(&self, note: Note, context: &CallContext) -> Result<String, ToolCallError> {
+        let new = NewMemory {
+            text: note.text,
+            category: Some(note.category.unwrap_or_else(|| CATEGORY.to_owned())),
+            scope: FactScope::Global,
+            source: FactSource { kind: FactSourceKind::Person, reference: context.user_id.clone() },
+            metadata_json: None,
+            idempotency_key: None,
+            upsert: false,
+        };
+        let kept = self.0.remember(new).await.map_err(failed)?;
+        let how = match kept.outcome {
+            KeptAs::Created | KeptAs::Updated => "remembered",
+            KeptAs::Merged | KeptAs::Replayed => "was known already",
+        };
+        Ok(format!("{how}: {}", kept.id))
+    }
+
+    async fn forget(&self, asked: Forget) -> Result<String, ToolCallError> {
+        let fact = self.known(&asked).await?;
+        self.0.forget(fact.id.clone()).await.map_err(|error| ToolCallError::Unknown(error.to_string()))?;
+        Ok(format!("forgotten: {}", fact.text))
+    }
+
+    async fn known(&self, asked: &Forget) -> Result<Fact, ToolCallError> {
+        let missing = || ToolCallError::NotRun(format!("there is no fact {:?}", asked.id));
+        let id: FactId = asked.id.parse().map_err(|_| missing())?;
+        self.0.find(id).await.map_err(failed)?.ok_or_else(missing)
+    }
+}
+
+#[async_trait]
+impl ToolRunner for MemoryTools {
+    async fn prepare(
+        &self,
+        name: &ToolName,
+        arguments_json: &str,
+        _context: &CallContext,
+    ) -> Result<PreparedArguments, ToolCallError> {
+        let preview = match name.tool() {
+            "forget" => Some(self.known(&read(arguments_json)?).await?.text),
+            _ => None,
+        };
+        Ok(PreparedArguments { arguments_json: arguments_json.to_owned(), preview })
+    }
+
+    async fn run(
+        &self,
+        name: &ToolName,
+        arguments_json: &str,
+        context: &CallContext,
+    ) -> Result<ToolOutcome, ToolCallError> {
+        let text = match name.tool() {
+            "query" => self.query(read(arguments_json)?).await?,
+            "remember" => self.remember(read(arguments_json)?, context).await?,
+            "forget" => self.forget(read(arguments_json)?).await?,
+            other => return Err(ToolCallError::NotRun(format!("there is no tool memory.{other}"))),
+        };
+        Ok(ToolOutcome { text })
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(arguments_json: &'a str) -> Result<T, ToolCallError> {
+    serde_json::from_str(arguments_json).map_err(|error| ToolCallError::NotRun(error.to_string()))
+}
+
+fn failed(error: MemoryError) -> ToolCallError {
+    ToolCallError::Failed(error.to_string())
+}
+
+fn shown(item: RecalledItem, score: f64) -> Hit {
+    let rounded = |share: f64| (share * 1_000.0).round() / 1_000.0;
+    match item {
+        RecalledItem::Fact { fact, strength } => Hit::Fact {
+            id: fact.id.as_str().to_owned(),
+            text: fact.text,
+            category: fact.category,
+            strength: rounded(strength),
+            score: rounded(score),
+            at: fact.updated_at.to_rfc3339(),
+        },
+        RecalledItem::Turn(turn) => Hit::Turn {
+            speaker: turn.speaker().to_owned(),
+            channel: turn.channel,
+            topic: turn.topic.topic_key,
+            text: turn.content,
+            score: rounded(score),
+            at: turn.at.to_rfc3339(),
+        },
+    }
+}

@@ -1,0 +1,131 @@
+//! `memory.*` and `session.history` as a model calls them, by their own names and by the seed's.
+
+use cortex_store::{FactFilter, PageRequest};
+use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime};
+use cortex_types::{EventId, InboxStatus, StepBody, ToolEnding};
+use serde_json::{Value, json};
+
+/// A model that calls a tool when it is told `call <number>`, and otherwise notes what it hears.
+async fn start(time: &FrozenTime, calls: &[(&str, Value)]) -> TestRuntime {
+    let after = calls.iter().map(|(name, _)| json!({ "when": { "afterTool": name }, "say": "Done." }));
+    let called = calls.iter().enumerate().map(|(number, (name, arguments))| {
+        let call = json!({ "id": "1", "name": name, "arguments": arguments });
+        json!({ "when": { "equals": format!("call {number}") }, "toolCalls": [call] })
+    });
+    let answers: Vec<Value> = after.chain(called).collect();
+    let script = json!({ "answers": answers, "otherwise": { "say": "Noted." } });
+    RuntimeSetup::scripted(script, time).start().await
+}
+
+async fn told(flow: &TestRuntime, topic: &str, text: &str) -> EventId {
+    let id = flow.say(topic, text).await;
+    flow.reaches(&id, InboxStatus::Done).await;
+    id
+}
+
+/// What the tool said in the turn of this event.
+async fn answer(flow: &TestRuntime, event: &EventId) -> (String, ToolEnding) {
+    let steps = flow.trace(event).await.steps;
+    let answered = steps.into_iter().find_map(|step| match step.body {
+        StepBody::ToolAnswered { text, ending, .. } => Some((text, ending)),
+        StepBody::ModelAnswered { .. }
+        | StepBody::ApprovalAsked { .. }
+        | StepBody::ApprovalDecided { .. }
+        | StepBody::ToolStarted { .. } => None,
+    });
+    answered.unwrap()
+}
+
+async fn lines(flow: &TestRuntime, event: &EventId) -> Vec<Value> {
+    let (text, ending) = answer(flow, event).await;
+    assert_eq!(ending, ToolEnding::Done, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_remembered_in_one_turn_is_found_in_another_by_either_name() {
+    let time = FrozenTime::hold();
+    let note = json!({ "text": "Ada's favourite tea is Darjeeling" });
+    let question = json!({ "query": "Which tea does Ada like?", "limit": 3 });
+    let flow = start(
+        &time,
+        &[("memory.remember", note), ("memory.query", question.clone()), ("memory_query", question)],
+    )
+    .await;
+    let kept = told(&flow, "a", "call 0").await;
+    let (text, _) = answer(&flow, &kept).await;
+    let id = text.strip_prefix("remembered: ").unwrap();
+    for call in ["call 1", "call 2"] {
+        let asked = told(&flow, "b", call).await;
+        let hits = lines(&flow, &asked).await;
+        assert_eq!((&hits[0]["kind"], &hits[0]["id"]), (&json!("fact"), &json!(id)), "{hits:?}");
+        assert_eq!(hits[0]["text"], "Ada's favourite tea is Darjeeling");
+        assert!(hits[0]["score"].as_f64() > Some(0.5));
+    }
+    let again = told(&flow, "a", "call 0").await;
+    assert_eq!(answer(&flow, &again).await.0, format!("was known already: {id}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_forget_is_asked_first_and_shows_what_goes() {
+    let time = FrozenTime::hold();
+    let first = start(&time, &[("memory.remember", json!({ "text": "The alarm code is 4711" }))]).await;
+    told(&first, "a", "call 0").await;
+    let memory = first.runtime.memory();
+    let fact = memory.list(FactFilter::default(), PageRequest::newest(1)).await.unwrap().rows.remove(0);
+    let store = first.stop().await;
+    let script = json!({ "otherwise": { "toolCalls": [
+        { "id": "1", "name": "memory.forget", "arguments": { "id": fact.id.as_str() } }] } });
+    let flow = RuntimeSetup::scripted(script, &time).start_on(store).await;
+    let id = flow.say("a", "forget the code").await;
+    flow.reaches(&id, InboxStatus::Waiting).await;
+    let asked = flow.replies(&id).await.remove(0);
+    assert!(asked.contains("The alarm code is 4711"), "{asked}");
+    assert!(flow.runtime.memory().find(fact.id).await.unwrap().is_some(), "nothing goes before the answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fact_that_is_not_there_cannot_be_forgotten() {
+    let time = FrozenTime::hold();
+    let flow = start(&time, &[("memory.forget", json!({ "id": "fct_nothing" }))]).await;
+    let id = told(&flow, "a", "call 0").await;
+    let (text, ending) = answer(&flow, &id).await;
+    assert_eq!((ending, text.contains("there is no fact")), (ToolEnding::Refused, true), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_history_of_this_and_of_other_topics_is_read_page_by_page() {
+    let time = FrozenTime::hold();
+    let flow = start(
+        &time,
+        &[
+            ("session.history", json!({})),
+            ("fetch_chat_history", json!({ "topic": "work", "limit": 2 })),
+            ("session.history", json!({ "channel": "test", "limit": 100 })),
+            ("session.history", json!({ "topic": "work", "before": 3 })),
+            ("session.history", json!({ "topic": "work", "before": "2020-01-01T00:00:00Z" })),
+            ("session.history", json!({ "topic": "work", "before": "yesterday" })),
+        ],
+    )
+    .await;
+    told(&flow, "work", "The report is due").await;
+    told(&flow, "work", "The report is done").await;
+    told(&flow, "home", "The plants need water").await;
+    let texts = |lines: Vec<Value>| -> Vec<String> {
+        lines.iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
+    };
+    let here = told(&flow, "home", "call 0").await;
+    assert_eq!(texts(lines(&flow, &here).await), ["The plants need water", "Noted."]);
+    let work = told(&flow, "home", "call 1").await;
+    let last_two = lines(&flow, &work).await;
+    assert_eq!((&last_two[0]["speaker"], &last_two[1]["speaker"]), (&json!("ada"), &json!("assistant")));
+    assert_eq!(texts(last_two), ["The report is done", "Noted."]);
+    let everywhere = told(&flow, "home", "call 2").await;
+    assert_eq!(lines(&flow, &everywhere).await.len(), 10);
+    let before = told(&flow, "home", "call 3").await;
+    assert_eq!(texts(lines(&flow, &before).await), ["The report is due", "Noted."]);
+    let long_ago = told(&flow, "home", "call 4").await;
+    assert_eq!(lines(&flow, &long_ago).await, Vec::<Value>::new());
+    let wrong = told(&flow, "home", "call 5").await;
+    assert_eq!(answer(&flow, &wrong).await.1, ToolEnding::Refused);
+}

@@ -1,0 +1,112 @@
+//! Another embedding model: vectors are made anew batch by batch, a stop or a silent server loses and doubles nothing.
+
+use crate::embedding_side::EmbeddingSide;
+use cortex_models::{Embedder, EmbeddingSettings};
+use cortex_runtime::{NewMemory, Recall, RecallBy, Reembedding};
+use cortex_store::VectorCounts;
+use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestRuntime, offline_models};
+use cortex_types::{FactScope, FactSource, FactSourceKind, InboxStatus};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+const FACTS: u64 = 300;
+
+async fn start(time: &FrozenTime, store: TempStore, embedder: Embedder) -> TestRuntime {
+    RuntimeSetup::scripted(json!({ "otherwise": { "say": "Noted." } }), time)
+        .flow(move |flow| flow.embedder = embedder.clone())
+        .start_on(store)
+        .await
+}
+
+fn remote(side: &EmbeddingSide, time: &FrozenTime) -> Embedder {
+    let settings = EmbeddingSettings {
+        base_url: side.url.clone(),
+        api_key: None,
+        model: "letters".to_owned(),
+        dims: None,
+    };
+    Embedder::remote(settings, offline_models().client, time.clock()).unwrap()
+}
+
+fn told(text: String) -> NewMemory {
+    NewMemory {
+        text,
+        category: None,
+        scope: FactScope::Global,
+        source: FactSource { kind: FactSourceKind::Person, reference: "ada".to_owned() },
+        metadata_json: None,
+        idempotency_key: None,
+        upsert: false,
+    }
+}
+
+/// A home with facts and a turn, all embedded by the table in the binary.
+async fn filled(time: &FrozenTime) -> TempStore {
+    let flow = start(time, TempStore::create(), Embedder::built_in()).await;
+    let memory = flow.runtime.memory();
+    for number in 0..FACTS {
+        memory.remember(told(format!("Fact number {number} is of some use"))).await.unwrap();
+    }
+    let id = flow.say("a", "The lighthouse is open on Sundays").await;
+    flow.reaches(&id, InboxStatus::Done).await;
+    memory.catch_up().await.unwrap();
+    flow.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_vector_is_made_anew_by_the_new_model() {
+    let time = FrozenTime::hold();
+    let side = EmbeddingSide::listen().await;
+    let flow = start(&time, filled(&time).await, remote(&side, &time)).await;
+    let memory = flow.runtime.memory();
+    let status = memory.vector_status().await.unwrap();
+    assert_eq!(
+        (status.model.as_str(), status.facts),
+        ("letters", VectorCounts { texts: FACTS, embedded: 0 })
+    );
+    let ended = memory.reembed(&CancellationToken::new()).await.unwrap();
+    assert_eq!(ended, Reembedding::Done(FACTS + 2));
+    let status = memory.vector_status().await.unwrap();
+    assert_eq!(status.facts, VectorCounts { texts: FACTS, embedded: FACTS });
+    assert_eq!(status.turns, VectorCounts { texts: 2, embedded: 2 });
+    let by_letters = Recall { by: RecallBy::Meaning, ..Recall::of("fact number 7 is of some use", 400) };
+    assert_eq!(
+        memory.recall(by_letters).await.unwrap().len(),
+        100 + 2,
+        "what was embedded anew is in the scan"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_goes_away_halfway_costs_nothing_twice() {
+    let time = FrozenTime::hold();
+    let side = EmbeddingSide::listen().await;
+    let flow = start(&time, filled(&time).await, remote(&side, &time)).await;
+    side.answers(1);
+    let ended = flow.runtime.memory().reembed(&CancellationToken::new()).await.unwrap();
+    assert_eq!(ended, Reembedding::Interrupted(128));
+    let store = flow.crash();
+    side.answers(usize::MAX);
+    let flow = start(&time, store, remote(&side, &time)).await;
+    let memory = flow.runtime.memory();
+    assert_eq!(memory.vector_status().await.unwrap().facts, VectorCounts { texts: FACTS, embedded: 128 });
+    let ended = memory.reembed(&CancellationToken::new()).await.unwrap();
+    assert_eq!(ended, Reembedding::Done(FACTS + 2 - 128));
+    assert_eq!(side.texts() as u64, FACTS + 2, "no text was embedded twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_embedding_server_memory_works_by_words_and_the_vector_comes_later() {
+    let time = FrozenTime::hold();
+    let side = EmbeddingSide::listen().await;
+    side.answers(0);
+    let flow = start(&time, TempStore::create(), remote(&side, &time)).await;
+    let memory = flow.runtime.memory();
+    memory.remember(told("The lighthouse is painted red".to_owned())).await.unwrap();
+    assert_eq!(memory.recall(Recall::of("lighthouse", 3)).await.unwrap().len(), 1);
+    assert_eq!(memory.vector_status().await.unwrap().facts, VectorCounts { texts: 1, embedded: 0 });
+    side.answers(usize::MAX);
+    assert_eq!(memory.reembed(&CancellationToken::new()).await.unwrap(), Reembedding::Done(1));
+    let by_letters = Recall { by: RecallBy::Meaning, ..Recall::of("painted", 3) };
+    assert_eq!(memory.recall(by_letters).await.unwrap().len(), 1);
+}

@@ -1,0 +1,150 @@
+//! What was said, on every channel and topic: one history, read by page, by id and by place.
+
+use crate::{Store, StoreError};
+use cortex_types::{EventId, Millis, SILENCE_MARK, TopicRef, TurnPlace};
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension, Row, params, params_from_iter};
+
+/// Reads the history; turns write it.
+pub struct History<'a>(pub(crate) &'a Store);
+
+/// A line of the history as it is recalled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SaidTurn {
+    pub id: i64,
+    pub event: EventId,
+    pub topic: TopicRef,
+    pub channel: String,
+    pub role: String,
+    /// Whose conversation it is.
+    pub user_id: String,
+    pub content: String,
+    pub at: Millis,
+}
+
+impl SaidTurn {
+    /// The user, or the assistant by its role.
+    pub fn speaker(&self) -> &str {
+        if self.role == "user" { &self.user_id } else { &self.role }
+    }
+}
+
+/// Which part of the history; `None` is all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HistoryFilter {
+    pub channel: Option<String>,
+    /// Of the topic.
+    pub source: Option<String>,
+    pub topic_key: Option<String>,
+    pub before_id: Option<i64>,
+    pub before: Option<Millis>,
+    /// What was said to these users.
+    pub people: Option<Vec<String>>,
+}
+
+impl History<'_> {
+    /// The newest `limit` lines of a part of the history, oldest first.
+    pub async fn newest(&self, filter: HistoryFilter, limit: u32) -> Result<Vec<SaidTurn>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let (conditions, values) = conditions(filter);
+                let sql = format!("{TURN} WHERE {conditions} ORDER BY turns.id DESC LIMIT {limit}");
+                let mut statement = connection.prepare_cached(&sql)?;
+                let rows = statement.query_map(params_from_iter(values), |row| Ok(said_turn(row)))?;
+                let mut turns: Vec<SaidTurn> = rows.map(|row| row?).collect::<Result<_, _>>()?;
+                turns.reverse();
+                Ok(turns)
+            })
+            .await
+    }
+
+    /// The turns with these ids that are still there, in no order.
+    pub async fn by_id(&self, ids: Vec<i64>) -> Result<Vec<SaidTurn>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let sql = format!("{TURN} WHERE turns.id = ?1");
+                let mut statement = connection.prepare_cached(&sql)?;
+                let mut turns = Vec::with_capacity(ids.len());
+                for id in ids {
+                    if let Some(turn) = statement.query_row([id], |row| Ok(said_turn(row))).optional()? {
+                        turns.push(turn?);
+                    }
+                }
+                Ok(turns)
+            })
+            .await
+    }
+
+    /// Where these turns stand among the others of their topics; those that are gone are left out.
+    pub async fn places(&self, ids: Vec<i64>) -> Result<Vec<TurnPlace>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT turns.id,
+                       (SELECT max(id) FROM turns AS other WHERE other.topic_id = turns.topic_id AND other.id < turns.id
+                          AND other.content <> ?2),
+                       (SELECT min(id) FROM turns AS other WHERE other.topic_id = turns.topic_id AND other.id > turns.id
+                          AND other.content <> ?2),
+                       CASE role WHEN 'user' THEN user_id ELSE role END
+                     FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq WHERE turns.id = ?1",
+                )?;
+                let place = |row: &Row<'_>| {
+                    Ok(TurnPlace { id: row.get(0)?, before: row.get(1)?, after: row.get(2)?, speaker: row.get(3)? })
+                };
+                let mut places = Vec::with_capacity(ids.len());
+                for id in ids {
+                    places.extend(statement.query_row(params![id, SILENCE_MARK], place).optional()?);
+                }
+                Ok(places)
+            })
+            .await
+    }
+}
+
+pub(crate) const TURN: &str = "SELECT turns.id, inbox_messages.id, topics.source, topics.topic_key, turns.role,
+    inbox_messages.user_id, turns.content, turns.timestamp,
+    coalesce(inbox_messages.channel, inbox_messages.source)
+    FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
+
+pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
+    let event: String = row.get(1)?;
+    Ok(SaidTurn {
+        id: row.get(0)?,
+        event: event.parse().map_err(|_| StoreError::Damaged(format!("event {event}: its id is no id")))?,
+        topic: TopicRef { source: row.get(2)?, topic_key: row.get(3)? },
+        role: row.get(4)?,
+        user_id: row.get(5)?,
+        content: row.get(6)?,
+        at: Millis(row.get(7)?),
+        channel: row.get(8)?,
+    })
+}
+
+fn conditions(filter: HistoryFilter) -> (String, Vec<Value>) {
+    let mut parts = vec!["1".to_owned()];
+    let mut values = Vec::new();
+    let mut add = |condition: &str, value: Value| {
+        parts.push(condition.to_owned());
+        values.push(value);
+    };
+    if let Some(topic_key) = filter.topic_key {
+        add("turns.topic_id IN (SELECT id FROM topics WHERE topic_key = ?)", Value::Text(topic_key));
+    }
+    if let Some(source) = filter.source {
+        add("topics.source = ?", Value::Text(source));
+    }
+    if let Some(channel) = filter.channel {
+        add("coalesce(inbox_messages.channel, inbox_messages.source) = ?", Value::Text(channel));
+    }
+    if let Some(id) = filter.before_id {
+        add("turns.id < ?", Value::Integer(id));
+    }
+    if let Some(at) = filter.before {
+        add("turns.timestamp < ?", Value::Integer(at.0));
+    }
+    if let Some(people) = filter.people {
+        parts.push(format!("inbox_messages.user_id IN ({})", vec!["?"; people.len()].join(", ")));
+        values.extend(people.into_iter().map(Value::Text));
+    }
+    (parts.join(" AND "), values)
+}
