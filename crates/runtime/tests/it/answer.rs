@@ -116,8 +116,9 @@ async fn the_tools_of_the_flow_itself_are_offered_under_names_a_model_can_say() 
     .await;
     let id = flow.say("a", "hello").await;
     flow.reaches(&id, InboxStatus::Done).await;
-    let offered = "schedule__create schedule__delete schedule__list schedule__pause schedule__preview \
-                   schedule__resume schedule__update";
+    let offered = "memory__forget memory__query memory__remember schedule__create schedule__delete \
+                   schedule__list schedule__pause schedule__preview schedule__resume schedule__update \
+                   session__history";
     assert_eq!(flow.replies(&id).await, [offered]);
 }
 
