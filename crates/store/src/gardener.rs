@@ -1,6 +1,7 @@
 //! The gardener's diary, its place in the history, and the journal of what it has learned and not yet kept.
 
-use crate::memory_index::{cursor, said_turn, set_cursor};
+use crate::history::said_turn;
+use crate::memory_index::{cursor, set_cursor};
 use crate::{SaidTurn, Store, StoreError, usage};
 use cortex_types::{GardenerTask, Millis, ModelCall, OpId};
 use fail::fail_point;
@@ -183,7 +184,8 @@ fn unextracted(connection: &Connection, limit: u32) -> Result<Option<Unextracted
     let Some(last) = last else { return Ok(None) };
     let sql = format!(
         "SELECT turns.id, inbox_messages.id, topics.source, topics.topic_key, turns.role, inbox_messages.user_id,
-           turns.content, turns.timestamp {SAID} WHERE turns.id > ?1 AND turns.id <= ?2 AND {BY_PEOPLE} ORDER BY turns.id"
+           turns.content, turns.timestamp, coalesce(inbox_messages.channel, inbox_messages.source)
+         {SAID} WHERE turns.id > ?1 AND turns.id <= ?2 AND {BY_PEOPLE} ORDER BY turns.id"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([after, last], |row| Ok(said_turn(row)))?;
