@@ -36,7 +36,7 @@ pub(crate) fn write_facts(path: &Path, rows: u64) -> Result<VectorIndex, BenchEr
         facts.execute(params![row, id.as_str(), text, now.0, sum])?;
         sources.execute(params![row, text, now.0])?;
         let vector = Int8Vector::of(&embed_built_in(&text));
-        vectors.execute(params![row, BUILT_IN_EMBEDDER, BUILT_IN_DIMS as u64, vector.to_bytes()])?;
+        vectors.execute(params![row, BUILT_IN_EMBEDDER, BUILT_IN_DIMS as u64, vector.to_f32_bytes()])?;
         index.put(i64::try_from(row).unwrap_or(i64::MAX), 0, &vector);
     }
     drop((facts, sources, vectors));

@@ -41,6 +41,7 @@ enum Change {
     Say,
     IndexTurns(u32),
     Reembed {
+        turns: bool,
         model: u8,
         limit: u32,
     },
@@ -68,7 +69,8 @@ fn change() -> impl Strategy<Value = Change> {
         2 => Just(Change::Evict),
         3 => Just(Change::Say),
         3 => (1..4_u32).prop_map(Change::IndexTurns),
-        2 => (0..2_u8, 1..4_u32).prop_map(|(model, limit)| Change::Reembed { model, limit }),
+        2 => (any::<bool>(), 0..2_u8, 1..4_u32)
+            .prop_map(|(turns, model, limit)| Change::Reembed { turns, model, limit }),
     ]
 }
 
@@ -87,7 +89,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 fn run(sequences: u32, seed: u32, seeded: Seeded) -> Option<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let max_shrink_iters = if seeded == Seeded::Nothing { 200 } else { 0 };
-    let config = Config { cases: sequences, failure_persistence: None, max_shrink_iters, ..Config::default() };
+    let config =
+        Config { cases: sequences, failure_persistence: None, max_shrink_iters, ..Config::default() };
     let mut seed_bytes = [0; 32];
     seed_bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed_bytes));

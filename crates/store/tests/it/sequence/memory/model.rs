@@ -47,9 +47,9 @@ pub(super) struct Told<'a> {
 
 impl Model {
     pub(super) fn remember(&mut self, told: &Told<'_>, now: Millis) -> (FactId, KeptAs) {
-        let known = told.key.and_then(|key| {
-            self.facts.iter_mut().find(|fact| fact.keys.iter().any(|known| known == key))
-        });
+        let known = told
+            .key
+            .and_then(|key| self.facts.iter_mut().find(|fact| fact.keys.iter().any(|known| known == key)));
         if let Some(fact) = known {
             if !told.upsert {
                 return (fact.id.clone(), KeptAs::Replayed);

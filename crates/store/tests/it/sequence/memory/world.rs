@@ -3,7 +3,8 @@
 use super::model::{DAY_MS, EVICT_DAYS, EVICT_HITS, Model, ModelFact, Told, outcome};
 use super::{Change, Operation, Seeded};
 use cortex_store::{
-    Eviction, FactEdit, FactFilter, FactToKeep, IndexedTurn, Keep, PageRequest, StoreError, StoredVector, VectorsOf,
+    Eviction, FactEdit, FactFilter, FactToKeep, IndexedTurn, Keep, PageRequest, StoreError, StoredVector,
+    VectorsOf,
 };
 use cortex_testkit::{TempStore, answered, new_event, topic};
 use cortex_types::{FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact};
@@ -56,6 +57,12 @@ impl World {
     /// What is done is there as a whole or not at all.
     async fn crash_during(&mut self, change: &Change) -> Checked {
         let change = self.planned(change);
+        if let Planned::Say(_) = change {
+            // Three transactions of the inbox, whose machine kills each of them.
+            self.apply(&change).await?;
+            self.store.crash();
+            return Ok(());
+        }
         let before = self.model.clone();
         let image = {
             let doing = perform(&self.store, &change, self.now);
@@ -99,7 +106,10 @@ impl World {
         };
         match change {
             Change::Remember { key, upsert, like } => Planned::Remember {
-                id: FactId::from_ulid(Ulid::from_parts(self.now.0.cast_unsigned(), u128::from(self.next_word))),
+                id: FactId::from_ulid(Ulid::from_parts(
+                    self.now.0.cast_unsigned(),
+                    u128::from(self.next_word),
+                )),
                 text,
                 key: key.map(|key| format!("key {key}")),
                 upsert: *upsert && key.is_some(),
@@ -113,9 +123,11 @@ impl World {
             Change::Evict => Planned::Evict,
             Change::Say => Planned::Say(text),
             Change::IndexTurns(limit) => Planned::IndexTurns(*limit),
-            Change::Reembed { model, limit } => {
-                Planned::Reembed { model: MODELS[usize::from(*model)], limit: *limit }
-            }
+            Change::Reembed { turns, model, limit } => Planned::Reembed {
+                of: if *turns { VectorsOf::Turns } else { VectorsOf::Facts },
+                model: MODELS[usize::from(*model)],
+                limit: *limit,
+            },
         }
     }
 
@@ -129,8 +141,14 @@ impl World {
         for word in 1..=self.next_word {
             let query = format!("\"word{word}\"");
             let names = |text: &str| text.split(' ').any(|part| part == format!("word{word}"));
-            let hits = self.store.facts().search_text(query.clone(), FactFilter::default(), 9).await.map_err(told)?;
-            let expected: Vec<i64> = rows.iter().filter(|fact| names(&fact.text)).map(|fact| fact.seq).collect();
+            let hits = self
+                .store
+                .facts()
+                .search_text(query.clone(), FactFilter::default(), 9)
+                .await
+                .map_err(told)?;
+            let expected: Vec<i64> =
+                rows.iter().filter(|fact| names(&fact.text)).map(|fact| fact.seq).collect();
             same("full text of facts", &hits, &expected)?;
             let hits = self.store.memory_index().search_turns(query, 9).await.map_err(told)?;
             let indexed = self.model.turns.iter().take(self.model.indexed);
@@ -166,7 +184,7 @@ enum Planned {
     Evict,
     Say(String),
     IndexTurns(u32),
-    Reembed { model: &'static str, limit: u32 },
+    Reembed { of: VectorsOf, model: &'static str, limit: u32 },
 }
 
 fn vector(model: &str) -> StoredVector {
@@ -192,7 +210,8 @@ async fn perform(store: &TempStore, change: &Planned, now: Millis) -> Result<Str
                 idempotency_key: key.clone(),
             };
             let keep = if *upsert { Keep::Upsert } else { Keep::Once };
-            let new = FactToKeep { fact, keep, near_duplicate: like.clone(), vector: Some(vector(MODELS[0])) };
+            let new =
+                FactToKeep { fact, keep, near_duplicate: like.clone(), vector: Some(vector(MODELS[0])) };
             format!("{:?}", outcome(facts.keep(new, now).await?))
         }
         Planned::Edit(Some(id), text) => {
@@ -203,7 +222,7 @@ async fn perform(store: &TempStore, change: &Planned, now: Millis) -> Result<Str
         }
         Planned::Pin(Some(id)) => facts.pin(id.clone(), now).await?.to_string(),
         Planned::Unpin(Some(id)) => facts.unpin(id.clone(), now).await?.to_string(),
-        Planned::Forget(Some(id)) => facts.forget(id.clone(), now).await?.is_some().to_string(),
+        Planned::Forget(Some(id)) => facts.forget(id.clone(), now, |_, _| None).await?.is_some().to_string(),
         Planned::Touch(Some(id)) => {
             let seq = facts.find(id.clone()).await?.map(|fact| fact.seq);
             facts.touch(seq.into_iter().collect(), now).await?;
@@ -217,7 +236,10 @@ async fn perform(store: &TempStore, change: &Planned, now: Millis) -> Result<Str
         Planned::Say(text) => {
             store.inbox().accept(new_event(&topic("test", "a"), text), now).await?;
             let claimed = store.inbox().claim_next(1, now).await?.remove(0);
-            store.turns().finish_turn(&claimed.event, answered("[silence]", Vec::new()), Vec::new(), now).await?;
+            store
+                .turns()
+                .finish_turn(&claimed.event, answered("[silence]", Vec::new()), Vec::new(), now)
+                .await?;
             String::new()
         }
         Planned::IndexTurns(limit) => {
@@ -227,15 +249,10 @@ async fn perform(store: &TempStore, change: &Planned, now: Millis) -> Result<Str
             store.memory_index().index_turns(batch.collect(), now).await?;
             texts.join("|")
         }
-        Planned::Reembed { model, limit } => {
-            let mut made = 0;
-            for of in [VectorsOf::Facts, VectorsOf::Turns] {
-                let texts = store.memory_index().to_embed(of, (*model).to_owned(), 0, *limit).await?;
-                made += texts.len();
-                let batch = texts.into_iter().map(|text| (text, vector(model))).collect();
-                store.memory_index().put_vectors(of, batch).await?;
-            }
-            made.to_string()
+        Planned::Reembed { of, model, limit } => {
+            let texts = store.memory_index().to_embed(*of, (*model).to_owned(), 0, *limit).await?;
+            let batch = texts.into_iter().map(|text| (text, vector(model))).collect();
+            store.memory_index().put_vectors(*of, batch).await?.len().to_string()
         }
         Planned::Edit(None, _)
         | Planned::Pin(None)
@@ -306,16 +323,20 @@ fn imagine(change: &Planned, model: &mut Model, now: Millis) -> String {
             model.indexed = until;
             texts
         }
-        Planned::Reembed { model: wanted, limit } => {
-            let limit = *limit as usize;
-            let facts: Vec<FactId> = model.facts.iter().map(|fact| fact.id.clone()).collect();
-            let stale = facts.into_iter().filter(|id| model.fact_vectors.get(id).is_none_or(|of| of != wanted));
-            let stale: Vec<FactId> = stale.take(limit).collect();
-            let turns = (0..model.indexed).filter(|turn| model.turn_vectors.get(turn).is_none_or(|of| of != wanted));
-            let turns: Vec<usize> = turns.take(limit).collect();
-            let made = stale.len() + turns.len();
+        Planned::Reembed { of: VectorsOf::Facts, model: wanted, limit } => {
+            let facts = model.facts.iter().map(|fact| fact.id.clone());
+            let stale = facts.filter(|id| model.fact_vectors.get(id).is_none_or(|of| of != wanted));
+            let stale: Vec<FactId> = stale.take(*limit as usize).collect();
+            let made = stale.len();
             model.fact_vectors.extend(stale.into_iter().map(|id| (id, (*wanted).to_owned())));
-            model.turn_vectors.extend(turns.into_iter().map(|turn| (turn, (*wanted).to_owned())));
+            made.to_string()
+        }
+        Planned::Reembed { of: VectorsOf::Turns, model: wanted, limit } => {
+            let stale =
+                (0..model.indexed).filter(|turn| model.turn_vectors.get(turn).is_none_or(|of| of != wanted));
+            let stale: Vec<usize> = stale.take(*limit as usize).collect();
+            let made = stale.len();
+            model.turn_vectors.extend(stale.into_iter().map(|turn| (turn, (*wanted).to_owned())));
             made.to_string()
         }
         Planned::Edit(None, _)
