@@ -95,10 +95,10 @@ fn flow(settings: &Settings, effective: &Effective, home: &Home) -> Result<Runti
             .then(|| Duration::from_secs(24 * 60 * 60 * u64::from(settings.turn_ttl_days))),
         gardener_tokens_per_day: limit(settings.gardener_tokens_per_day),
         engram: None,
-        embedder: embedder(settings, effective)?,
         channels: settings.channel_settings(),
         memory_enabled: settings.memory_enabled(),
         context_tokens: (settings.context_tokens > 0).then_some(settings.context_tokens),
+        embedder: embedder(settings, effective)?,
         workspace: home.workspace(),
         drain: Duration::from_secs(settings.drain_seconds),
     })

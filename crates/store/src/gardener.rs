@@ -249,6 +249,5 @@ fn evict_turns(connection: &Connection, before: Millis, limit: u32) -> Result<Ve
     for id in &ids {
         drop.execute([id])?;
     }
-    fail_point!("gardener.evict.before_commit");
     Ok(ids)
 }

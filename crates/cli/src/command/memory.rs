@@ -69,6 +69,7 @@ enum Action {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let client = connect::client(context)?;
     let runtime = context.client_runtime()?;
+    let about = |fact: &FactId| Failure::about(format!("fact {fact}"), "cortex memory list");
     match &args.action {
         Action::List { tier, category, limit, before } => {
             let query = FactQuery {
@@ -99,14 +100,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 context.terminal.print_table(&["score", "what", "when", "text"], &rows)?;
             }
         }
-        Action::Show { fact } => show(&runtime.block_on(client.fact(fact))?, context)?,
+        Action::Show { fact } => show(&runtime.block_on(client.fact(fact)).map_err(about(fact))?, context)?,
         Action::Edit { fact, text, category } => {
             let change = FactChange { text: text.clone(), category: category.clone() };
-            show(&runtime.block_on(client.edit_fact(fact, &change))?, context)?;
+            show(&runtime.block_on(client.edit_fact(fact, &change)).map_err(about(fact))?, context)?;
         }
-        Action::Forget { fact } => show(&runtime.block_on(client.forget_fact(fact))?, context)?,
-        Action::Pin { fact, off: false } => show(&runtime.block_on(client.pin_fact(fact))?, context)?,
-        Action::Pin { fact, off: true } => show(&runtime.block_on(client.unpin_fact(fact))?, context)?,
+        Action::Forget { fact } => {
+            show(&runtime.block_on(client.forget_fact(fact)).map_err(about(fact))?, context)?
+        }
+        Action::Pin { fact, off: false } => {
+            show(&runtime.block_on(client.pin_fact(fact)).map_err(about(fact))?, context)?
+        }
+        Action::Pin { fact, off: true } => {
+            show(&runtime.block_on(client.unpin_fact(fact)).map_err(about(fact))?, context)?
+        }
         Action::Export { file } => {
             export(&runtime.block_on(client.export_memory())?, file.as_deref(), context)?
         }

@@ -36,6 +36,7 @@ enum Action {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let client = connect::client(context)?;
     let runtime = context.client_runtime()?;
+    let about = |op: &OpId| Failure::about(format!("op {op}"), "cortex ops list");
     match &args.action {
         Action::List { status, limit, before } => {
             let query = OpQuery { status: *status, limit: Some(*limit), before: before.clone() };
@@ -49,8 +50,10 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 super::inbox::more(list.next_cursor.as_deref());
             }
         }
-        Action::Show { op } => show(&runtime.block_on(client.op(op))?, context)?,
-        Action::Cancel { op } => show(&runtime.block_on(client.cancel_op(op))?, context)?,
+        Action::Show { op } => show(&runtime.block_on(client.op(op)).map_err(about(op))?, context)?,
+        Action::Cancel { op } => {
+            show(&runtime.block_on(client.cancel_op(op)).map_err(about(op))?, context)?;
+        }
     }
     Ok(Exit::Ok)
 }

@@ -18,6 +18,7 @@ fn the_listing_shows_every_key_with_its_default() {
         ingestApiKey            null                      default
         synapseUrl              "http://localhost:7750"   default
         engramUrl               "http://localhost:7749"   default
+        engram                  {}                        default
         ollamaUrl               "http://localhost:11434"  default
         model                   null                      default
         extractionModel         null                      default
@@ -39,6 +40,7 @@ fn the_listing_shows_every_key_with_its_default() {
         activeWindowSize        10                        default
         extractionInterval      3                         default
         turnTtlDays             30                        default
+        gardenerTokensPerDay    200000                    default
         schedulerTickSeconds    30                        default
         schedulerTimezone       "UTC"                     default
         outboxPollDefaultBatch  20                        default

@@ -35,6 +35,7 @@ impl Cortex {
             .with("CORTEX_PORT", "0")
             .with("CORTEX_SYNAPSE_URL", "off")
             .with("CORTEX_OLLAMA_URL", "off")
+            .with("CORTEX_ENGRAM_URL", "off")
     }
 
     /// A server whose model answers by this script.

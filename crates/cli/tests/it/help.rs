@@ -24,6 +24,9 @@ fn the_help_names_every_command() {
           chat         Talk with the assistant, line by line; /quit, Ctrl-D or Ctrl-C ends it
           inbox        Look at the accepted events
           outbox       Look at the messages on their way out
+          memory       Look at what is remembered, and change it
+          ops          Look at work that is done elsewhere
+          gardener     Look at the chores that are done in the background, or have one done now
           approvals    Answer the assistant when it asks before it does something
           schedule     Make, see and change what happens at a time of its own
           skill        Write, check and run skills, and see what the assistant can do

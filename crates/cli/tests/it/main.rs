@@ -12,6 +12,7 @@ mod exit_codes;
 mod help;
 mod home;
 mod lifecycle;
+mod memory;
 mod restart;
 mod rows;
 mod schedule;

@@ -16,12 +16,12 @@ impl Garden {
             let before = Millis(now.0.saturating_sub(age));
             loop {
                 let ids = self.parts.store.gardener().evict_turns(before, TURNS_AT_ONCE).await?;
+                fail::fail_point!("gardener.after_eviction");
                 if ids.is_empty() {
                     break;
                 }
                 dropped += ids.len();
                 self.parts.memory.turns_dropped(&ids).await;
-                fail::fail_point!("gardener.after_eviction");
             }
         }
         Ok(format!("{cold} facts went cold, {dropped} lines of history dropped"))

@@ -38,6 +38,19 @@ async fn hanging() -> (TcpListener, EngramClient) {
     (listener, EngramClient::at(&url, http()).unwrap())
 }
 
+/// Lets time pass until it is there.
+async fn passing<T>(time: &FrozenTime, awaited: impl Future<Output = T>) -> T {
+    let mut awaited = std::pin::pin!(awaited);
+    loop {
+        tokio::select! {
+            biased;
+            there = &mut awaited => return there,
+            () = cortex_testkit::pause(Duration::from_millis(2)) => {}
+        }
+        time.advance(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_recall_asks_the_conversation_and_everything_and_gives_each_memory_once() {
     let server = memory_service().await;
@@ -89,12 +102,9 @@ async fn the_default_address_is_used_only_when_an_engram_answers_there() {
 async fn a_service_that_hangs_is_waited_for_three_seconds_and_recalls_nothing() {
     let time = FrozenTime::hold();
     let (_listener, engram) = hanging().await;
-    let asking = tokio::spawn(async move { engram.recall("owl", "trip").await });
-    while !asking.is_finished() {
-        time.advance(Duration::from_millis(500)).await;
-        cortex_testkit::pause(Duration::from_millis(2)).await;
-    }
-    assert_eq!(asking.await.unwrap(), []);
+    let begun = time.now();
+    assert_eq!(passing(&time, engram.recall("owl", "trip")).await, []);
+    assert!(time.now().since(begun) >= Duration::from_secs(3), "it was given its time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,16 +116,15 @@ async fn what_is_extracted_goes_to_the_service_and_waits_while_it_is_away_withou
         .flow(move |flow| flow.engram = Some(engram.clone()));
     let flow = away.start().await;
     let id = flow.say("trip", "I live in Paris").await;
-    far.question().await.say("Nice.");
-    flow.reaches(&id, cortex_types::InboxStatus::Done).await;
+    let question = passing(&time, far.question()).await;
+    assert!(!question.system().contains("Known Facts"), "nothing was recalled, and the turn goes on");
+    question.say("Nice.");
+    let event = flow.reaches(&id, cortex_types::InboxStatus::Done).await;
+    assert_eq!(event.attempts, 1, "a service that does not answer fails no turn");
     let gardener = flow.gardener.clone();
     let running = tokio::spawn(async move { gardener.run_task(GardenerTask::Extractor).await.unwrap() });
     far.question().await.say(r#"[{"content": "Ada lives in Paris", "category": "fact"}]"#);
-    while !running.is_finished() {
-        time.advance(Duration::from_millis(500)).await;
-        cortex_testkit::pause(Duration::from_millis(2)).await;
-    }
-    let answer = running.await.unwrap();
+    let answer = passing(&time, running).await.unwrap();
     assert!(
         matches!(&answer, GardenerAnswer::Failed { reason } if reason.contains("did not answer")),
         "{answer:?}"
@@ -151,4 +160,23 @@ async fn rules_extract_into_the_service_too() {
     flow.gardener.run_task(GardenerTask::Extractor).await.unwrap();
     let found = server.post("/engram/recall", &json!({"query": "tea", "scope_id": "trip"})).await.json();
     assert_eq!(found["memories"][0]["category"], "preference");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_service_recalls_stands_among_the_known_facts() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let server = memory_service().await;
+    let engram = at(&server);
+    engram.remember(&memory("the cottage has a blue door", "trip")).await.unwrap();
+    let setup = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time)
+        .flow(move |flow| flow.engram = Some(engram.clone()));
+    let flow = setup.start().await;
+    flow.say("trip", "what colour is the door of the cottage?").await;
+    let question = far.question().await;
+    assert!(
+        question.system().contains("## Known Facts\n- the cottage has a blue door\n"),
+        "{}",
+        question.system()
+    );
 }

@@ -24,8 +24,7 @@ const EXTRACTION: [&str; 7] = [
     "gardener.settle.before_commit",
 ];
 
-const EVICTION: [&str; 4] =
-    ["store.before_commit", "store.after_commit", "gardener.evict.before_commit", "gardener.after_eviction"];
+const EVICTION: [&str; 3] = ["store.before_commit", "store.after_commit", "gardener.after_eviction"];
 
 /// Talks, and extracts in other words each time it is asked: only what was written down can be the same again.
 async fn far_side() -> Answering {

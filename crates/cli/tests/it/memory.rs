@@ -1,0 +1,69 @@
+//! Memory, the gardener and ops at the command line.
+
+use crate::cortex::Cortex;
+use serde_json::json;
+
+const NO_FACT: &str = "fct_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+const NO_OP: &str = "op_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
+#[test]
+fn what_was_said_is_remembered_found_changed_and_forgotten() {
+    let cortex = Cortex::quiet().started();
+    cortex.run(&["send", "My name is Ada. I like green tea."]);
+    let ran = cortex.run(&["gardener", "run", "extractor"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert!(ran.stdout.starts_with("2 facts from 1 messages"), "{}", ran.stdout);
+    let list = cortex.json(&["memory", "list", "--json"]);
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    let found = cortex.json(&["memory", "search", "green tea", "--json"]);
+    let fact = found["items"].as_array().unwrap().iter().find(|hit| hit["kind"] == "fact").unwrap();
+    let id = fact["id"].as_str().unwrap();
+    let pinned = cortex.json(&["memory", "pin", id, "--json"]);
+    assert_eq!((&pinned["pinned"], &pinned["text"]), (&json!(true), &json!("The user likes green tea")));
+    assert_eq!(cortex.json(&["memory", "pin", id, "--off", "--json"])["pinned"], false);
+    assert!(cortex.run(&["memory", "edit", id, "The user likes black tea"]).stdout.contains("black tea"));
+    assert!(cortex.run(&["memory", "show", id]).stdout.contains("from      turn evt_"));
+    assert_eq!(cortex.run(&["memory", "forget", id]).code, Some(0));
+    let gone = cortex.run(&["memory", "show", id]);
+    assert_eq!(gone.code, Some(1));
+    assert_eq!(
+        gone.stderr,
+        format!("cortex: not_found: there is no fact {id}; `cortex memory list` shows them\n")
+    );
+}
+
+#[test]
+fn an_export_is_taken_in_once() {
+    let cortex = Cortex::quiet().started();
+    cortex.run(&["send", "I live in Paris"]);
+    cortex.run(&["gardener", "run", "extractor"]);
+    let file = cortex.beside("memory.ndjson");
+    let file = file.to_str().unwrap();
+    assert_eq!(cortex.run(&["memory", "export", file]).stderr, format!("1 facts in {file}\n"));
+    assert_eq!(cortex.run(&["memory", "import", file]).stdout, "0 new, 0 merged, 1 known\n");
+    let other = Cortex::quiet().started();
+    assert_eq!(other.run(&["memory", "import", file]).stdout, "1 new, 0 merged, 0 known\n");
+    assert_eq!(other.run(&["memory", "export"]).stdout.lines().count(), 1);
+}
+
+#[test]
+fn the_gardener_shows_its_tasks() {
+    let cortex = Cortex::quiet().started();
+    let status = cortex.run(&["gardener", "status"]);
+    let tasks: Vec<&str> =
+        status.stdout.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(tasks, ["compactor", "extractor", "evictor", "harvester"]);
+    assert_eq!(cortex.run(&["gardener", "run", "weeder"]).code, Some(64));
+}
+
+#[test]
+fn ops_are_listed_and_an_unknown_one_is_not_found() {
+    let cortex = Cortex::quiet().started();
+    assert_eq!(cortex.json(&["ops", "list", "--json"])["items"], json!([]));
+    for action in ["show", "cancel"] {
+        let ran = cortex.run(&["ops", action, NO_OP]);
+        let expected = format!("cortex: not_found: there is no op {NO_OP}; `cortex ops list` shows them\n");
+        assert_eq!((ran.code, ran.stderr), (Some(1), expected), "{action}");
+    }
+    assert_eq!(cortex.run(&["memory", "forget", NO_FACT]).code, Some(1));
+}
