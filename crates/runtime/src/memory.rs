@@ -18,7 +18,7 @@ use cortex_brain::{
 use cortex_models::Embedder;
 use cortex_store::{
     Eviction, FactEdit, FactFilter, FactToKeep, Keep, KeptAs, Page, PageRequest, Store, StoreError,
-    StoredVector, VectorsOf,
+    StoredVector, SummaryText, VectorsOf,
 };
 use cortex_types::{
     Clock, Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact,
@@ -268,11 +268,11 @@ impl MemoryDesk {
     }
 }
 
-/// What is left of a summary without the sentences that tell a forgotten fact, and its tokens.
-fn rest_of(summary: &str, said: &[&str]) -> Option<(String, u32)> {
-    let rest = without_told(summary, said)?;
-    let tokens = count_tokens(&rest);
-    Some((rest, tokens))
+/// What is left of a summary without the sentences that tell a forgotten fact.
+fn rest_of(summary: &str, said: &[&str]) -> Option<SummaryText> {
+    let content = without_told(summary, said)?;
+    let tokens = count_tokens(&content);
+    Some(SummaryText { content, tokens })
 }
 
 /// What is written and what is in memory must not part, so a caller that goes away does not stop it halfway.

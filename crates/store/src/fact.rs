@@ -5,6 +5,7 @@ mod read;
 mod search;
 
 use crate::memory_index::StoredVector;
+use crate::summary::SummaryText;
 use crate::{Page, PageRequest, Store, StoreError, audit, summary};
 use cortex_types::{Fact, FactId, FactOrigin, FactScope, FactTier, Millis, NewFact};
 use fail::fail_point;
@@ -142,12 +143,12 @@ impl Facts<'_> {
     }
 
     /// Removes a fact with its index rows. `rewrite` gets each summary with what the fact's sources said and says
-    /// what is left of it and its tokens, or `None` when it says nothing of it. The answer is its row number.
+    /// what is left of it, or `None` when it says nothing of it. The answer is its row number.
     pub async fn forget(
         &self,
         id: FactId,
         now: Millis,
-        rewrite: impl Fn(&str, &[&str]) -> Option<(String, u32)> + Send + 'static,
+        rewrite: impl Fn(&str, &[&str]) -> Option<SummaryText> + Send + 'static,
     ) -> Result<Option<i64>, StoreError> {
         self.0.write(move |connection| forget(connection, &id, now, &rewrite)).await
     }
@@ -202,7 +203,7 @@ fn forget(
     connection: &Connection,
     id: &FactId,
     now: Millis,
-    rewrite: &dyn Fn(&str, &[&str]) -> Option<(String, u32)>,
+    rewrite: &dyn Fn(&str, &[&str]) -> Option<SummaryText>,
 ) -> Result<Option<i64>, StoreError> {
     let Some(fact) = read::find(connection, id)? else { return Ok(None) };
     let seq = fact.seq;

@@ -87,6 +87,33 @@ impl Model {
         });
         stale.map(|fact| fact.tier = FactTier::Cold).count()
     }
+
+    /// The texts of the turns that were indexed.
+    pub(super) fn index(&mut self, limit: usize, vector_model: &str) -> String {
+        let until = self.turns.len().min(self.indexed + limit);
+        let texts = self.turns[self.indexed..until].join("|");
+        self.turn_vectors.extend((self.indexed..until).map(|turn| (turn, vector_model.to_owned())));
+        self.indexed = until;
+        texts
+    }
+
+    pub(super) fn reembed_facts(&mut self, wanted: &str, limit: usize) -> usize {
+        let facts = self.facts.iter().map(|fact| fact.id.clone());
+        let stale = facts.filter(|id| self.fact_vectors.get(id).is_none_or(|of| of != wanted));
+        let stale: Vec<FactId> = stale.take(limit).collect();
+        let made = stale.len();
+        self.fact_vectors.extend(stale.into_iter().map(|id| (id, wanted.to_owned())));
+        made
+    }
+
+    pub(super) fn reembed_turns(&mut self, wanted: &str, limit: usize) -> usize {
+        let stale =
+            (0..self.indexed).filter(|turn| self.turn_vectors.get(turn).is_none_or(|of| of != wanted));
+        let stale: Vec<usize> = stale.take(limit).collect();
+        let made = stale.len();
+        self.turn_vectors.extend(stale.into_iter().map(|turn| (turn, wanted.to_owned())));
+        made
+    }
 }
 
 pub(super) fn outcome(kept: KeptFact) -> (FactId, KeptAs) {

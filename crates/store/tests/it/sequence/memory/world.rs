@@ -316,28 +316,12 @@ fn imagine(change: &Planned, model: &mut Model, now: Millis) -> String {
             model.turns.push(text.clone());
             String::new()
         }
-        Planned::IndexTurns(limit) => {
-            let until = model.turns.len().min(model.indexed + *limit as usize);
-            let texts = model.turns[model.indexed..until].join("|");
-            model.turn_vectors.extend((model.indexed..until).map(|turn| (turn, MODELS[0].to_owned())));
-            model.indexed = until;
-            texts
-        }
+        Planned::IndexTurns(limit) => model.index(*limit as usize, MODELS[0]),
         Planned::Reembed { of: VectorsOf::Facts, model: wanted, limit } => {
-            let facts = model.facts.iter().map(|fact| fact.id.clone());
-            let stale = facts.filter(|id| model.fact_vectors.get(id).is_none_or(|of| of != wanted));
-            let stale: Vec<FactId> = stale.take(*limit as usize).collect();
-            let made = stale.len();
-            model.fact_vectors.extend(stale.into_iter().map(|id| (id, (*wanted).to_owned())));
-            made.to_string()
+            model.reembed_facts(wanted, *limit as usize).to_string()
         }
         Planned::Reembed { of: VectorsOf::Turns, model: wanted, limit } => {
-            let stale =
-                (0..model.indexed).filter(|turn| model.turn_vectors.get(turn).is_none_or(|of| of != wanted));
-            let stale: Vec<usize> = stale.take(*limit as usize).collect();
-            let made = stale.len();
-            model.turn_vectors.extend(stale.into_iter().map(|turn| (turn, (*wanted).to_owned())));
-            made.to_string()
+            model.reembed_turns(wanted, *limit as usize).to_string()
         }
         Planned::Edit(None, _)
         | Planned::Pin(None)
