@@ -225,7 +225,6 @@ fn index_turns(connection: &Connection, batch: &[IndexedTurn], now: Millis) -> R
             vectors.execute(params![turn.id, vector.model, vector.dims, vector.bytes])?;
         }
     }
-    fail_point!("memory_index.turns.before_cursor");
     if let Some(last) = batch.iter().map(|indexed| indexed.turn.id).max().filter(|last| *last > done) {
         set_cursor(connection, TURNS_INDEXED, last, now)?;
     }
@@ -284,7 +283,6 @@ fn put_vectors(
             put.push(text.row);
         }
     }
-    fail_point!("memory_index.vectors.before_commit");
     Ok(put)
 }
 

@@ -64,7 +64,6 @@ pub(super) fn restore(
     }
     let seq = insert(connection, fact)?;
     memory_index::put_fact_vector(connection, seq, vector)?;
-    fail_point!("fact.restore.before_commit");
     Ok(KeptFact { seq, id: fact.id.clone(), outcome: KeptAs::Created })
 }
 

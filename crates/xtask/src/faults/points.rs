@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use work::{SCHEDULED, Work};
 
+mod memory;
 mod scan;
 mod work;
 
@@ -118,12 +119,14 @@ fn crash_at(program: &Path, attempt: &Attempt<'_>) -> Result<Outcome> {
     home.variables.retain(|(name, _)| name == TICK);
     let server = home.started()?;
     work.finish(&server)?;
+    let wrong_facts = work.memory.check(server.port);
     let stopped = server.terminate(DRAIN_PATIENCE)?;
     if stopped.and_then(|stopped| stopped.code()) != Some(0) {
         broken.push(format!("the healed server did not stop well: {stopped:?}"));
     }
     let rows = database::read(&home.path())?;
     broken.extend(complaints("at the end", &work, &rows, Stage::Drained));
+    broken.extend(wrong_facts.into_iter().map(|wrong| format!("at the end: {wrong}")));
     let fires = rows.events.iter().filter(|event| event.text == SCHEDULED).count();
     if fires != 1 {
         broken.push(format!("at the end: the schedule fired {fires} times"));

@@ -1,6 +1,7 @@
 //! The load of L3: a connector that walks past every point.
 
 use super::DRAIN_PATIENCE;
+use super::memory::MemoryWork;
 use crate::faults::client::Client;
 use crate::faults::expected::{asking_text, refused_text, text_with_tools};
 use crate::faults::history::{Known, SentEvent, Settled, Shown};
@@ -21,9 +22,11 @@ const SCHEDULED_AFTER: SignedDuration = SignedDuration::from_millis(300);
 /// One message for each event, and for each that asks also the question and what was decided.
 const MESSAGES: usize = 15;
 
-/// Events of every kind, questions and their approvals, a schedule, duplicates, polls, acks and, at the end, a nack.
+/// Events of every kind, questions and their approvals, a schedule, memory, duplicates, polls, acks and, at the end, a
+/// nack.
 pub(super) struct Work {
     pub(super) client: Client,
+    pub(super) memory: MemoryWork,
     http: Http,
     events: Vec<SentEvent>,
     /// Acks and nacks whose outcome is unknown.
@@ -58,7 +61,7 @@ impl Work {
             event("ten", "f", asking_text("ten")),
         ];
         let client = Client::new(SOURCE, true, Instant::now());
-        Self { client, http: Http::default(), events, open: Vec::new() }
+        Self { client, memory: MemoryWork::default(), http: Http::default(), events, open: Vec::new() }
     }
 
     /// Works until the server is gone or everything was done without reaching the point.
@@ -66,6 +69,9 @@ impl Work {
         let started = Instant::now();
         let port = server.port;
         self.schedule(port);
+        if !self.memory.tell(port) {
+            return gone(server);
+        }
         for event in self.events.clone() {
             if self.client.ingest(port, &event) == Known::Unknown {
                 return gone(server);
@@ -74,6 +80,7 @@ impl Work {
         let (mut delivered, wanted) = (0, MESSAGES);
         while delivered < wanted && started.elapsed() < POINT_PATIENCE {
             self.approve_all(port);
+            self.memory.tend(port);
             let Known::Answered(messages) = self.client.poll(port, 2) else { return gone(server) };
             for message in messages {
                 // The last one fails, so that only a run that came so far waits for its retry.
@@ -108,6 +115,7 @@ impl Work {
             let known = self.client.ingest(port, &event);
             ensure!(known != Known::Unknown, "the healed server broke a connection");
         }
+        ensure!(self.memory.tell(port), "the healed server does not remember");
         if !self.is_scheduled(port) {
             self.schedule(port);
         }
