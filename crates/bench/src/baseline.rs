@@ -3,10 +3,12 @@
 mod echo;
 mod naive;
 mod raw_rows;
+mod sqlite_vec;
 
 pub(crate) use echo::{ECHO_CONNECTOR, ECHO_INGEST, echo_routes};
 pub(crate) use naive::{NAIVE_INGEST, naive_routes};
 pub(crate) use raw_rows::RawRows;
+pub(crate) use sqlite_vec::SqliteVec;
 
 use crate::BenchError;
 use rusqlite::Connection;

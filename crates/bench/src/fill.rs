@@ -3,6 +3,8 @@
 //! The rows are those that the store would have written, checksums and all; the store itself proves it whenever it
 //! reads one. Going through the store would take minutes for a million events.
 
+pub(crate) mod facts;
+
 use crate::BenchError;
 use cortex_store::{Store, StoreConfig};
 use cortex_types::{

@@ -6,6 +6,7 @@
 mod baseline;
 mod bed;
 mod client;
+mod corpus;
 mod error;
 mod eval;
 mod fill;

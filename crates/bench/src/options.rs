@@ -15,12 +15,15 @@ pub enum BenchName {
     TurnThroughput,
     ToolCall,
     Context,
+    Embed,
+    SearchVector,
+    Recall,
     Footprint,
     Growth,
 }
 
 impl BenchName {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::IngestThroughput,
         Self::IngestVsNaive,
         Self::IngestIdleLatency,
@@ -28,6 +31,9 @@ impl BenchName {
         Self::TurnThroughput,
         Self::ToolCall,
         Self::Context,
+        Self::Embed,
+        Self::SearchVector,
+        Self::Recall,
         Self::Footprint,
         Self::Growth,
     ];
@@ -41,6 +47,9 @@ impl BenchName {
             Self::TurnThroughput => "turn-throughput",
             Self::ToolCall => "tool-call",
             Self::Context => "context",
+            Self::Embed => "embed",
+            Self::SearchVector => "search-vector",
+            Self::Recall => "recall",
             Self::Footprint => "footprint",
             Self::Growth => "growth",
         }

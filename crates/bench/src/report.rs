@@ -69,6 +69,8 @@ pub enum Unit {
     Milliseconds,
     #[serde(rename = "MB")]
     Megabytes,
+    #[serde(rename = "/s")]
+    PerSecond,
 }
 
 impl Unit {
@@ -78,6 +80,7 @@ impl Unit {
             Self::Seconds => " s",
             Self::Milliseconds => " ms",
             Self::Megabytes => " MB",
+            Self::PerSecond => " /s",
         }
     }
 }

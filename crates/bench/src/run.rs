@@ -68,6 +68,9 @@ pub fn run(name: BenchName, options: &BenchOptions, watch: &dyn Fn(Progress)) ->
         BenchName::TurnThroughput => workload::turn_throughput(&run)?,
         BenchName::ToolCall => workload::tool_call(&run)?,
         BenchName::Context => workload::context(&run)?,
+        BenchName::Embed => workload::embed(&run)?,
+        BenchName::SearchVector => workload::search_vector(&run)?,
+        BenchName::Recall => workload::recall(&run)?,
         BenchName::Footprint => workload::footprint(&run)?,
         BenchName::Growth => workload::growth(&run)?,
     };

@@ -26,7 +26,7 @@ pub use extract::{
 pub use failure::{FailureNotice, notice_text};
 pub use memory::{
     EVICT_BELOW_HITS, EVICT_UNACCESSED, Int8Vector, Ranking, VectorIndex, access_count, fuse,
-    is_near_duplicate, match_expression, rank_turns, strength,
+    is_near_duplicate, match_expression, rank_turns, strength, without_told,
 };
 pub use op::{ORPHANED, ShownOps, bounded, ending_text, show_ops};
 pub use output::{Output, Targets, parse_output};

@@ -12,11 +12,13 @@ pub use recall::{Recall, RecallBy, Recalled, RecalledItem};
 pub use vectors::{Reembedding, VectorStatus};
 
 use crate::mint;
-use cortex_brain::{EVICT_BELOW_HITS, EVICT_UNACCESSED, Int8Vector, is_near_duplicate};
+use cortex_brain::{
+    EVICT_BELOW_HITS, EVICT_UNACCESSED, Int8Vector, count_tokens, is_near_duplicate, without_told,
+};
 use cortex_models::Embedder;
 use cortex_store::{
     Eviction, FactEdit, FactFilter, FactToKeep, Keep, KeptAs, Page, PageRequest, Store, StoreError,
-    StoredVector,
+    StoredVector, SummaryText, VectorsOf,
 };
 use cortex_types::{
     Clock, Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact,
@@ -118,7 +120,7 @@ impl MemoryDesk {
             let _turn = desk.0.changes.lock().await;
             let vector = desk.vector_of(&fact.text).await;
             let near_duplicate = desk.near_duplicate(&fact.text, &fact.scope, vector.as_ref()).await?;
-            let stored = vector.as_ref().map(|vector| desk.stored(vector));
+            let stored = vector.as_ref().map(|vector| desk.stored(VectorsOf::Facts, vector));
             let scope = fact.scope.clone();
             let new = FactToKeep { fact, keep, near_duplicate, vector: stored };
             let kept = desk.0.store.facts().keep(new, now).await?;
@@ -164,7 +166,7 @@ impl MemoryDesk {
                 Some(text) => desk.vector_of(text).await,
                 None => None,
             };
-            let stored = vector.as_ref().map(|vector| desk.stored(vector));
+            let stored = vector.as_ref().map(|vector| desk.stored(VectorsOf::Facts, vector));
             let is_new_text = text.is_some();
             let edit = FactEdit { text, vector: stored, category, origin };
             let Some(seq) = desk.0.store.facts().edit(id.clone(), edit, now).await? else { return Ok(false) };
@@ -184,12 +186,12 @@ impl MemoryDesk {
         Ok(self.0.store.facts().unpin(id, self.0.clock.now()).await?)
     }
 
-    /// Hot or cold, the fact and its index rows go. False when there is no such fact.
+    /// Hot or cold, the fact goes, with its index rows and the sentences that tell it in summaries. False when there is no such fact.
     pub async fn forget(&self, id: FactId) -> Result<bool, MemoryError> {
         let desk = self.clone();
         to_the_end(async move {
             let _turn = desk.0.changes.lock().await;
-            let Some(seq) = desk.0.store.facts().forget(id, desk.0.clock.now()).await? else {
+            let Some(seq) = desk.0.store.facts().forget(id, desk.0.clock.now(), rest_of).await? else {
                 return Ok(false);
             };
             desk.drop_vector(seq).await;
@@ -254,13 +256,23 @@ impl MemoryDesk {
         }
     }
 
-    fn stored(&self, vector: &Int8Vector) -> StoredVector {
+    fn stored(&self, of: VectorsOf, vector: &Int8Vector) -> StoredVector {
         StoredVector {
             model: self.0.embedder.name().to_owned(),
             dims: u32::try_from(vector.dims()).unwrap_or(u32::MAX),
-            bytes: vector.to_bytes(),
+            bytes: match of {
+                VectorsOf::Facts => vector.to_f32_bytes(),
+                VectorsOf::Turns => vector.to_bytes(),
+            },
         }
     }
+}
+
+/// What is left of a summary without the sentences that tell a forgotten fact.
+fn rest_of(summary: &str, said: &[&str]) -> Option<SummaryText> {
+    let content = without_told(summary, said)?;
+    let tokens = count_tokens(&content);
+    Some(SummaryText { content, tokens })
 }
 
 /// What is written and what is in memory must not part, so a caller that goes away does not stop it halfway.

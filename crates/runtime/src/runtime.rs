@@ -82,8 +82,13 @@ impl Runtime {
             channels: channels.subscribe(),
         });
         let memory = MemoryDesk::new(store.clone(), config.embedder.clone(), Arc::clone(&clock));
-        let memories: Arc<dyn ToolRunner> = Arc::new(MemoryTools(memory.clone()));
-        let sessions: Arc<dyn ToolRunner> = Arc::new(SessionTools { store: store.clone() });
+        let memories: Arc<dyn ToolRunner> = Arc::new(MemoryTools {
+            memory: memory.clone(),
+            engram: config.engram.clone(),
+            channels: channels.subscribe(),
+        });
+        let sessions: Arc<dyn ToolRunner> =
+            Arc::new(SessionTools { store: store.clone(), channels: channels.subscribe() });
         let tools = tools
             .add_all(ScheduleTools::definitions(), &schedules)?
             .add_all(MemoryTools::definitions(), &memories)?

@@ -48,14 +48,14 @@ CREATE TABLE fact_vectors (
   fact_seq INTEGER PRIMARY KEY REFERENCES facts(seq) ON DELETE CASCADE,
   model TEXT NOT NULL,
   dims INTEGER NOT NULL,
-  vector BLOB NOT NULL                    -- one f32 scale, then dims of i8; all little-endian
+  vector BLOB NOT NULL                    -- dims f32, little-endian, as sqlite-vec reads them
 );
 
 CREATE TABLE turn_vectors (
   turn_id INTEGER PRIMARY KEY REFERENCES turns(id) ON DELETE CASCADE,
   model TEXT NOT NULL,
   dims INTEGER NOT NULL,
-  vector BLOB NOT NULL
+  vector BLOB NOT NULL                    -- one f32 scale, then dims i8: there are many more turns than facts
 );
 
 CREATE VIRTUAL TABLE facts_fts USING fts5(text, content='facts', content_rowid='seq', tokenize='porter unicode61 remove_diacritics 2');

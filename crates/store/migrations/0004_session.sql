@@ -121,4 +121,8 @@ FROM facts WHERE tier = 'hot';
 CREATE VIEW cortex_cold_memory AS SELECT seq AS rowid, text AS fact_text, created_at, archived_at
 FROM facts WHERE tier = 'cold';
 
+-- A reader with sqlite-vec searches it by vec_distance_cosine(embedding, :query).
+CREATE VIEW cortex_cold_memory_vec AS SELECT fact_seq AS rowid, vector AS embedding
+FROM fact_vectors JOIN facts ON facts.seq = fact_seq WHERE facts.tier = 'cold';
+
 CREATE VIEW cortex_checkpoints AS SELECT id, created_at, session_snapshot, channel_states, pending_ops FROM checkpoints;

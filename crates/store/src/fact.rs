@@ -5,7 +5,8 @@ mod read;
 mod search;
 
 use crate::memory_index::StoredVector;
-use crate::{Page, PageRequest, Store, StoreError, audit};
+use crate::summary::SummaryText;
+use crate::{Page, PageRequest, Store, StoreError, audit, summary};
 use cortex_types::{Fact, FactId, FactOrigin, FactScope, FactTier, Millis, NewFact};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -141,9 +142,15 @@ impl Facts<'_> {
         self.0.write(move |connection| set_pinned(connection, &id, 0, now)).await
     }
 
-    /// Removes a fact with its index rows and its sentences in summaries. The answer is its row number.
-    pub async fn forget(&self, id: FactId, now: Millis) -> Result<Option<i64>, StoreError> {
-        self.0.write(move |connection| forget(connection, &id, now)).await
+    /// Removes a fact with its index rows. `rewrite` gets each summary with what the fact's sources said and says
+    /// what is left of it, or `None` when it says nothing of it. The answer is its row number.
+    pub async fn forget(
+        &self,
+        id: FactId,
+        now: Millis,
+        rewrite: impl Fn(&str, &[&str]) -> Option<SummaryText> + Send + 'static,
+    ) -> Result<Option<i64>, StoreError> {
+        self.0.write(move |connection| forget(connection, &id, now, &rewrite)).await
     }
 
     /// Facts that were of use: their strength is whole again, they gained a hit, and cold ones are hot.
@@ -192,8 +199,17 @@ fn set_pinned(connection: &Connection, id: &FactId, pinned: i64, now: Millis) ->
     Ok(changed == 1)
 }
 
-fn forget(connection: &Connection, id: &FactId, now: Millis) -> Result<Option<i64>, StoreError> {
-    let Some(seq) = seq_of(connection, id)? else { return Ok(None) };
+fn forget(
+    connection: &Connection,
+    id: &FactId,
+    now: Millis,
+    rewrite: &dyn Fn(&str, &[&str]) -> Option<SummaryText>,
+) -> Result<Option<i64>, StoreError> {
+    let Some(fact) = read::find(connection, id)? else { return Ok(None) };
+    let seq = fact.seq;
+    let said: Vec<&str> =
+        fact.origins.iter().map(|origin| origin.text.as_str()).chain([fact.text.as_str()]).collect();
+    summary::rewrite_all(connection, &|content| rewrite(content, &said))?;
     connection.prepare_cached("DELETE FROM facts WHERE seq = ?1")?.execute([seq])?;
     audit::record(connection, now, "fact_forgotten", id.as_str(), "")?;
     fail_point!("fact.forget.before_commit");

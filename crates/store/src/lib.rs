@@ -66,7 +66,7 @@ pub use session::{SessionQuery, SessionView};
 pub use shadow::ShadowedEvent;
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
 pub use store::{Store, StoreThread};
-pub use summary::{NewSummary, Summaries, TurnSummary, Uncovered};
+pub use summary::{NewSummary, Summaries, SummaryText, TurnSummary, Uncovered};
 pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};

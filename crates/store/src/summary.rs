@@ -19,6 +19,14 @@ pub struct NewSummary {
     pub tokens: u32,
 }
 
+/// The words of a summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryText {
+    pub content: String,
+    /// An estimate.
+    pub tokens: u32,
+}
+
 /// A summary as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnSummary {
@@ -112,4 +120,30 @@ fn add(connection: &Connection, topic: &TopicRef, new: &NewSummary, now: Millis)
         .execute(params![topic_id, new.first_turn, new.last_turn, new.content, new.tokens, now.0])?;
     fail_point!("summary.add.before_commit");
     Ok(true)
+}
+
+/// Replaces what summaries and the lines of channels say, where `rewrite` has something else for it.
+pub(crate) fn rewrite_all(
+    connection: &Connection,
+    rewrite: &dyn Fn(&str) -> Option<SummaryText>,
+) -> Result<(), StoreError> {
+    let mut summaries = connection.prepare_cached("SELECT id, content FROM turn_summaries")?;
+    let rows = summaries.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    for row in rows.collect::<Result<Vec<_>, _>>()? {
+        if let Some(SummaryText { content, tokens }) = rewrite(&row.1) {
+            connection
+                .prepare_cached("UPDATE turn_summaries SET content = ?2, tokens = ?3 WHERE id = ?1")?
+                .execute(params![row.0, content, tokens])?;
+        }
+    }
+    let mut channels = connection.prepare_cached("SELECT channel, user_id, summary FROM channel_states")?;
+    let rows = channels.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    for (channel, person, summary) in rows.collect::<Result<Vec<(String, String, String)>, _>>()? {
+        if let Some(SummaryText { content: summary, .. }) = rewrite(&summary) {
+            connection
+                .prepare_cached("UPDATE channel_states SET summary = ?3 WHERE channel = ?1 AND user_id = ?2")?
+                .execute(params![channel, person, summary])?;
+        }
+    }
+    Ok(())
 }

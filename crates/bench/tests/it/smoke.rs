@@ -67,6 +67,14 @@ fn a_prompt_is_put_together_over_a_long_and_a_short_history() {
 }
 
 #[test]
+fn vectors_are_made_searched_and_recalled() {
+    assert_eq!(smoke(BenchName::Embed).figures.len(), 1);
+    let search = smoke(BenchName::SearchVector);
+    assert!(search.facts[0].value > 0.9, "{:?}", search.facts);
+    assert_eq!(smoke(BenchName::Recall).facts.len(), 2);
+}
+
+#[test]
 fn growth_is_measured_for_each_operation() {
     let report = smoke(BenchName::Growth);
     assert_eq!((report.figures.len(), report.facts.len()), (4, 4));

@@ -22,11 +22,15 @@ pub fn match_expression(query: &str) -> String {
     let words: Vec<String> = words(query);
     let mut seen = BTreeSet::new();
     let fresh: Vec<&str> = words.iter().map(String::as_str).filter(|word| seen.insert(*word)).collect();
-    let telling: Vec<&str> = fresh.iter().copied().filter(|word| !STOP_WORDS.contains(word)).collect();
+    let telling: Vec<&str> = fresh.iter().copied().filter(|word| !is_stop_word(word)).collect();
     // "Who are you" has nothing else.
     let chosen = if telling.is_empty() { fresh } else { telling };
     let quoted: Vec<String> = chosen.iter().take(TERMS_MAX).map(|word| format!("\"{word}\"")).collect();
     quoted.join(" OR ")
+}
+
+pub(super) fn is_stop_word(word: &str) -> bool {
+    STOP_WORDS.contains(&word)
 }
 
 pub(super) fn words(text: &str) -> Vec<String> {

@@ -36,6 +36,18 @@ impl Int8Vector {
             .then(|| Self { scale, parts: parts.iter().map(|part| part.cast_signed()).collect() })
     }
 
+    /// Each part as f32, as other programs read vectors.
+    pub fn to_f32_bytes(&self) -> Vec<u8> {
+        self.to_f32().into_iter().flat_map(f32::to_le_bytes).collect()
+    }
+
+    /// `None` when the bytes are not those of a vector.
+    pub fn from_f32_bytes(bytes: &[u8]) -> Option<Self> {
+        let (parts, rest) = bytes.as_chunks::<4>();
+        let parts: Vec<f32> = parts.iter().map(|part| f32::from_le_bytes(*part)).collect();
+        (rest.is_empty() && parts.iter().all(|part| part.is_finite())).then(|| Self::of(&parts))
+    }
+
     pub fn to_f32(&self) -> Vec<f32> {
         self.parts.iter().map(|part| f32::from(*part) * self.scale).collect()
     }
@@ -248,6 +260,8 @@ mod tests {
         assert_eq!(Int8Vector::from_bytes(&vector.to_bytes()), Some(vector.clone()));
         assert!(cosine(&vector.to_f32(), &[0.6, -0.8, 0.0]) > 0.999);
         assert_eq!(Int8Vector::from_bytes(&[1, 2]), None);
+        assert_eq!(Int8Vector::from_f32_bytes(&vector.to_f32_bytes()), Some(vector));
+        assert_eq!(Int8Vector::from_f32_bytes(&[1, 2]), None);
         let nothing = Int8Vector::of(&[0.0, 0.0]);
         assert_eq!(nothing.to_f32(), vec![0.0, 0.0]);
     }

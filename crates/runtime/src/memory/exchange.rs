@@ -3,7 +3,7 @@
 use super::{MemoryDesk, MemoryError, checked_text, to_the_end};
 use crate::mint;
 use cortex_brain::access_count;
-use cortex_store::{FactFilter, KeptAs, PageRequest};
+use cortex_store::{FactFilter, KeptAs, PageRequest, VectorsOf};
 use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis};
 use jiff::Timestamp;
@@ -136,7 +136,7 @@ impl MemoryDesk {
             let vector = desk.vector_of(&fact.text).await;
             let near_duplicate = desk.near_duplicate(&fact.text, &fact.scope, vector.as_ref()).await?;
             let scope = fact.scope.clone();
-            let stored = vector.as_ref().map(|vector| desk.stored(vector));
+            let stored = vector.as_ref().map(|vector| desk.stored(VectorsOf::Facts, vector));
             let kept = desk.0.store.facts().restore(fact, near_duplicate, stored).await?;
             if kept.outcome == KeptAs::Created {
                 desk.put(kept.seq, &scope, vector.as_ref()).await;

@@ -41,6 +41,8 @@ pub struct Recall {
     /// What was said to these users only; `None` is everybody.
     pub people: Option<Vec<String>>,
     pub by: RecallBy,
+    /// Facts that come back count as used; a look at them does not.
+    pub touches: bool,
 }
 
 impl Recall {
@@ -55,6 +57,7 @@ impl Recall {
             include_turns: true,
             people: None,
             by: RecallBy::Both,
+            touches: true,
         }
     }
 }
@@ -93,7 +96,10 @@ impl MemoryDesk {
             RecalledItem::Fact { fact, .. } => Some(fact.seq),
             RecalledItem::Turn(_) => None,
         });
-        self.touch(facts.collect()).await?;
+        let facts: Vec<i64> = facts.collect();
+        if asked.touches && !facts.is_empty() {
+            self.touch(facts).await?;
+        }
         Ok(hits)
     }
 

@@ -184,7 +184,7 @@ impl MemoryDesk {
             let Some(last) = rows.last().map(|row| row.seq) else { break };
             after = last;
             for FactVector { seq, scope, bytes, .. } in rows {
-                if let Some(vector) = Int8Vector::from_bytes(&bytes) {
+                if let Some(vector) = Int8Vector::from_f32_bytes(&bytes) {
                     vectors.put_fact(seq, &scope, &vector);
                 }
             }
@@ -217,7 +217,7 @@ impl MemoryDesk {
         let ids: Vec<i64> = turns.iter().map(|turn| turn.id).collect();
         let with_vector = |(turn, vector): (SaidTurn, &Option<Int8Vector>)| IndexedTurn {
             turn,
-            vector: vector.as_ref().map(|vector| self.stored(vector)),
+            vector: vector.as_ref().map(|vector| self.stored(VectorsOf::Turns, vector)),
         };
         let batch = turns.into_iter().zip(&made).map(with_vector).collect();
         self.0.store.memory_index().index_turns(batch, self.0.clock.now()).await?;
@@ -244,7 +244,7 @@ impl MemoryDesk {
         // A fact that is changed meanwhile must not get the vector of its old words in memory.
         let _turn = self.0.changes.lock().await;
         let made: Vec<Int8Vector> = made.iter().map(|vector| Int8Vector::of(vector)).collect();
-        let batch = texts.iter().cloned().zip(made.iter().map(|vector| self.stored(vector))).collect();
+        let batch = texts.iter().cloned().zip(made.iter().map(|vector| self.stored(of, vector))).collect();
         let put = self.0.store.memory_index().put_vectors(of, batch).await?;
         if let Some(vectors) = self.0.vectors.write().await.as_mut() {
             for (text, vector) in texts.iter().zip(&made).filter(|(text, _)| put.contains(&text.row)) {

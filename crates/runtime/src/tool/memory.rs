@@ -1,5 +1,6 @@
 //! `memory.*`: what the assistant knows, asked for, kept and forgotten in a conversation.
 
+use crate::engram::{EngramClient, EngramMemory};
 use crate::memory::{MemoryDesk, MemoryError, NewMemory, Recall, RecalledItem};
 use async_trait::async_trait;
 use cortex_store::KeptAs;
@@ -7,8 +8,11 @@ use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
     ToolRunner, ToolSource,
 };
-use cortex_types::{Fact, FactId, FactScope, FactSource, FactSourceKind};
+use cortex_types::{Accounts, ChannelSettings, Fact, FactId, FactScope, FactSource, FactSourceKind};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use tokio::sync::watch;
 
 const SKILL: &str = "memory";
 const LIMIT: usize = 10;
@@ -16,8 +20,12 @@ const LIMIT_MAX: usize = 50;
 /// The word a fact gets when none is given.
 const CATEGORY: &str = "fact";
 
-/// Runs the `memory.*` tools on the desk.
-pub(crate) struct MemoryTools(pub(crate) MemoryDesk);
+/// Runs the `memory.*` tools on the desk, or on an Engram service where one is set.
+pub(crate) struct MemoryTools {
+    pub(crate) memory: MemoryDesk,
+    pub(crate) engram: Option<EngramClient>,
+    pub(crate) channels: watch::Receiver<Arc<ChannelSettings>>,
+}
 
 #[derive(Deserialize)]
 struct Query {
@@ -40,8 +48,28 @@ struct Forget {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Hit {
-    Fact { id: String, text: String, category: Option<String>, strength: f64, score: f64, at: String },
-    Turn { channel: String, topic: String, speaker: String, text: String, score: f64, at: String },
+    Fact {
+        id: String,
+        text: String,
+        category: Option<String>,
+        strength: f64,
+        score: f64,
+        at: String,
+    },
+    /// From the memory service.
+    Memory {
+        id: String,
+        text: String,
+        category: Option<String>,
+    },
+    Turn {
+        channel: String,
+        topic: String,
+        speaker: String,
+        text: String,
+        score: f64,
+        at: String,
+    },
 }
 
 impl MemoryTools {
@@ -86,27 +114,55 @@ impl MemoryTools {
         named.collect()
     }
 
-    async fn query(&self, asked: Query) -> Result<String, ToolCallError> {
+    async fn query(&self, asked: Query, context: &CallContext) -> Result<String, ToolCallError> {
         let limit = asked.limit.unwrap_or(LIMIT).min(LIMIT_MAX);
-        let hits = self.0.recall(Recall::of(&asked.query, limit)).await.map_err(failed)?;
+        let (mut scopes, people) = match self.channels.borrow().accounts_of(&context.user_id) {
+            Accounts::Everyone => (None, None),
+            Accounts::Only(users) => (Some(seen_by(&users, context)), Some(users)),
+        };
+        let mut hits: Vec<Hit> = Vec::new();
+        if let Some(engram) = &self.engram {
+            let recalled = engram.recall(&asked.query, &context.topic.topic_key).await;
+            hits.extend(recalled.into_iter().take(limit).map(|hit| Hit::Memory {
+                id: hit.id,
+                text: hit.content,
+                category: hit.category,
+            }));
+            // The facts are there; what was said is here.
+            scopes = Some(Vec::new());
+        }
+        let asked = Recall { scopes, people, ..Recall::of(&asked.query, limit) };
+        let found = self.memory.recall(asked).await.map_err(failed)?;
+        hits.extend(found.into_iter().map(|hit| shown(hit.item, hit.score)));
         if hits.is_empty() {
             return Ok("nothing found".to_owned());
         }
-        let hits: Vec<Hit> = hits.into_iter().map(|hit| shown(hit.item, hit.score)).collect();
         serde_json::to_string(&hits).map_err(|error| ToolCallError::Failed(error.to_string()))
     }
 
     async fn remember(&self, note: Note, context: &CallContext) -> Result<String, ToolCallError> {
+        let category = note.category.unwrap_or_else(|| CATEGORY.to_owned());
+        if let Some(engram) = &self.engram {
+            let memory = elsewhere(note.text, category, context);
+            engram.remember(&memory).await.map_err(|error| ToolCallError::Failed(error.to_string()))?;
+            return Ok("remembered".to_owned());
+        }
+        let scope = match self.channels.borrow().accounts_of(&context.user_id) {
+            Accounts::Everyone => FactScope::Global,
+            Accounts::Only(users) => {
+                FactScope::User(users.into_iter().next().unwrap_or_else(|| context.user_id.clone()))
+            }
+        };
         let new = NewMemory {
             text: note.text,
-            category: Some(note.category.unwrap_or_else(|| CATEGORY.to_owned())),
-            scope: FactScope::Global,
+            category: Some(category),
+            scope,
             source: FactSource { kind: FactSourceKind::Person, reference: context.user_id.clone() },
             metadata_json: None,
             idempotency_key: None,
             upsert: false,
         };
-        let kept = self.0.remember(new).await.map_err(failed)?;
+        let kept = self.memory.remember(new).await.map_err(failed)?;
         let how = match kept.outcome {
             KeptAs::Created | KeptAs::Updated => "remembered",
             KeptAs::Merged | KeptAs::Replayed => "was known already",
@@ -116,14 +172,17 @@ impl MemoryTools {
 
     async fn forget(&self, asked: Forget) -> Result<String, ToolCallError> {
         let fact = self.known(&asked).await?;
-        self.0.forget(fact.id.clone()).await.map_err(|error| ToolCallError::Unknown(error.to_string()))?;
+        self.memory
+            .forget(fact.id.clone())
+            .await
+            .map_err(|error| ToolCallError::Unknown(error.to_string()))?;
         Ok(format!("forgotten: {}", fact.text))
     }
 
     async fn known(&self, asked: &Forget) -> Result<Fact, ToolCallError> {
         let missing = || ToolCallError::NotRun(format!("there is no fact {:?}", asked.id));
         let id: FactId = asked.id.parse().map_err(|_| missing())?;
-        self.0.find(id).await.map_err(failed)?.ok_or_else(missing)
+        self.memory.find(id).await.map_err(failed)?.ok_or_else(missing)
     }
 }
 
@@ -149,12 +208,35 @@ impl ToolRunner for MemoryTools {
         context: &CallContext,
     ) -> Result<ToolOutcome, ToolCallError> {
         let text = match name.tool() {
-            "query" => self.query(read(arguments_json)?).await?,
+            "query" => self.query(read(arguments_json)?, context).await?,
             "remember" => self.remember(read(arguments_json)?, context).await?,
             "forget" => self.forget(read(arguments_json)?).await?,
             other => return Err(ToolCallError::NotRun(format!("there is no tool memory.{other}"))),
         };
         Ok(ToolOutcome { text })
+    }
+}
+
+/// What holds everywhere, for this person, on this channel and in this topic.
+fn seen_by(users: &[String], context: &CallContext) -> Vec<FactScope> {
+    let own = [
+        FactScope::Global,
+        FactScope::Channel(context.topic.source.clone()),
+        FactScope::of_topic(&context.topic),
+    ];
+    own.into_iter().chain(users.iter().cloned().map(FactScope::User)).collect()
+}
+
+/// A note for the memory service; the same words again are the same note.
+fn elsewhere(text: String, category: String, context: &CallContext) -> EngramMemory {
+    let digest = Sha256::digest(format!("{}\0{text}\0{category}", context.topic.topic_key));
+    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    EngramMemory {
+        content: text,
+        category,
+        scope_id: context.topic.topic_key.clone(),
+        idempotency_key: format!("cortex:remember:{digest}"),
+        upsert: true,
     }
 }
 

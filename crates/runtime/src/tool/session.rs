@@ -5,8 +5,10 @@ use cortex_store::{HistoryFilter, SaidTurn, Store};
 use cortex_tools::{
     CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner, ToolSource,
 };
-use cortex_types::Millis;
+use cortex_types::{Accounts, ChannelSettings, Millis};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tokio::sync::watch;
 
 const LIMIT: u32 = 20;
 const LIMIT_MAX: u32 = 100;
@@ -20,6 +22,7 @@ const SCHEMA: &str = r#"{"type":"object","properties":{
 /// Runs `session.history` on the store.
 pub(crate) struct SessionTools {
     pub(crate) store: Store,
+    pub(crate) channels: watch::Receiver<Arc<ChannelSettings>>,
 }
 
 #[derive(Deserialize)]
@@ -79,6 +82,9 @@ impl ToolRunner for SessionTools {
         if filter.channel.is_none() && filter.topic_key.is_none() {
             filter.topic_key = Some(context.topic.topic_key.clone());
             filter.source = Some(context.topic.source.clone());
+        }
+        if let Accounts::Only(users) = self.channels.borrow().accounts_of(&context.user_id) {
+            filter.people = Some(users);
         }
         match asked.before {
             Some(Before::Turn(id)) => filter.before_id = Some(id),

@@ -21,6 +21,7 @@ mod memory;
 mod memory_tools;
 mod op;
 mod order;
+mod planted;
 mod poison;
 mod prompt;
 mod question;

@@ -2,10 +2,11 @@
 
 use cortex_runtime::{MemoryDesk, MemoryError, NewMemory, Recall, Recalled, RecalledItem};
 use cortex_store::{FactFilter, KeptAs, PageRequest};
-use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime};
+use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime, topic};
 use cortex_types::{Fact, FactScope, FactSource, FactSourceKind, FactTier, InboxStatus};
 use serde_json::json;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -298,4 +299,25 @@ async fn a_line_of_another_service_is_taken_once_and_a_bad_one_changes_nothing()
     let bad = "{\"content\":\"a good line\"}\n\n{\"content\":\"\"}";
     assert_eq!(memory.import(bad, "file").await.unwrap_err().to_string(), "line 3: content is required");
     assert_eq!(all(&memory).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_fact_leaves_the_summaries_that_told_it() {
+    let time = FrozenTime::hold();
+    let flow = start(&time).await;
+    for text in ["The garden gate squeaks", "The safe opens with 1815", "It rains", "It still rains"] {
+        let id = flow.say("a", text).await;
+        flow.reaches(&id, InboxStatus::Done).await;
+    }
+    let place = topic("test", "a");
+    flow.runtime.context().compact(place.clone(), None, &CancellationToken::new()).await.unwrap();
+    let id = flow.runtime.memory().remember(told("The safe opens with 1815", "ada")).await.unwrap().id;
+    let summary = || async {
+        let sections = flow.runtime.context().show(place.clone()).await.unwrap().sections;
+        sections.into_iter().find(|section| section.name.as_str() == "summary").unwrap().text
+    };
+    assert!(summary().await.contains("1815"), "{}", summary().await);
+    flow.runtime.memory().forget(id).await.unwrap();
+    let after = summary().await;
+    assert!(!after.contains("1815") && after.contains("gate squeaks"), "{after}");
 }

@@ -5,6 +5,7 @@
 mod channel;
 mod claim;
 mod damage;
+mod fact;
 mod full_disk;
 mod group_commit;
 mod inbox;

@@ -11,6 +11,7 @@ mod approval_model;
 mod approval_steps;
 mod inbox_model;
 mod inbox_steps;
+mod memory;
 mod operation;
 mod outbox_model;
 mod outbox_steps;
