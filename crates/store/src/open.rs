@@ -67,8 +67,22 @@ pub(crate) fn open_for_writing(config: &StoreConfig) -> Result<Connection, OpenE
     Ok(connection)
 }
 
-/// Opens an existing, migrated database for writing; what the writer does after a fault.
-pub(crate) fn connect(config: &StoreConfig) -> Result<Connection, StoreError> {
+/// What the writer does after a fault: opens the database again and leaves nothing of the failed commit in the log.
+/// Frames of several failed commits behind one another could not be told from damage at the next start.
+pub(crate) fn connect_again(config: &StoreConfig) -> Result<Connection, StoreError> {
+    let connection = connect(config)?;
+    let is_busy: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if is_busy {
+        return Err(StoreError::Unavailable(
+            "after a failed write the log must be emptied, and another process is reading the database"
+                .to_owned(),
+        ));
+    }
+    Ok(connection)
+}
+
+/// Opens an existing, migrated database for writing.
+fn connect(config: &StoreConfig) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(
         &config.path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -167,6 +181,59 @@ fn unusable(path: &Path, error: &std::io::Error) -> OpenError {
 mod tests {
     use super::*;
     use rusqlite::StatementStatus;
+    use std::fs;
+
+    /// The log of three commits, and behind them what two failed ones of different length may leave.
+    fn log_with_leftovers(folder: &Path) -> Vec<u8> {
+        let connection = Connection::open(folder.join("whole.db")).unwrap();
+        connection
+            .execute_batch("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(x)")
+            .unwrap();
+        let log = folder.join("whole.db-wal");
+        let mut ends = Vec::new();
+        for number in 0..5 {
+            connection.execute("INSERT INTO t VALUES (?1)", [number.to_string().repeat(9_000)]).unwrap();
+            ends.push(usize::try_from(fs::metadata(&log).unwrap().len()).unwrap());
+        }
+        let mut bytes = fs::read(log).unwrap();
+        // Without its first frame the fourth commit no longer follows the third.
+        bytes.drain(ends[2]..ends[2] + 4096 + 24);
+        bytes
+    }
+
+    #[test]
+    fn opening_again_leaves_nothing_of_failed_commits() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = log_with_leftovers(folder.path());
+        let config = StoreConfig::at(folder.path().join("a.db"));
+        fs::copy(folder.path().join("whole.db"), &config.path).unwrap();
+        fs::write(folder.path().join("a.db-wal"), log).unwrap();
+        assert!(wal::check(&config.path).is_err());
+
+        let reader = open_for_reading(&config.path).unwrap();
+        let connection = connect_again(&config).unwrap();
+        assert_eq!(wal::check(&config.path), Ok(()));
+        assert_eq!(fs::metadata(folder.path().join("a.db-wal")).unwrap().len(), 0);
+        for open in [&reader, &connection] {
+            let rows: i64 = open.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+            assert_eq!(rows, 3);
+        }
+    }
+
+    #[test]
+    fn a_log_that_someone_reads_is_not_written_behind_leftovers() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = StoreConfig::at(folder.path().join("a.db"));
+        let writer = Connection::open(&config.path).unwrap();
+        writer.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(x)").unwrap();
+        let reader = open_for_reading(&config.path).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
+        writer.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+        let refused = connect_again(&config).unwrap_err();
+        assert!(refused.to_string().contains("another process is reading"), "{refused}");
+        reader.execute_batch("COMMIT").unwrap();
+        connect_again(&config).unwrap();
+    }
 
     #[test]
     fn a_statement_with_a_bound_limit_is_planned_once() {

@@ -57,7 +57,7 @@ impl Store {
         let readers = Readers::spawn(|| open::open_for_reading(&config.path)).map_err(unusable)?;
         let health = HealthFlag::healthy();
         let reopened = config.clone();
-        let reopen = Box::new(move || open::connect(&reopened));
+        let reopen = Box::new(move || open::connect_again(&reopened));
         let (writer, thread) = Writer::spawn(connection, reopen, health.clone()).map_err(unusable)?;
         let closer = StoreThread { writer: writer.clone(), thread };
         let store = Self { writer, readers, health, config: Arc::new(config) };

@@ -1,7 +1,8 @@
 //! Looks at the write-ahead log before SQLite does, because SQLite silently drops all behind a bad frame.
 //!
 //! A torn last transaction is what power loss leaves and is no damage: it was never acknowledged. A bad frame
-//! with a later transaction behind it is damage, since each transaction is synced before the next begins.
+//! with a later transaction behind it is damage, since each transaction is synced before the next begins, and
+//! after a failed sync the log is emptied first.
 
 use std::fs;
 use std::path::{Path, PathBuf};

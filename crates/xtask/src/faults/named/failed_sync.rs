@@ -176,15 +176,18 @@ fn check_promises(setting: &Setting<'_>, home: &Home, trace: &Path, findings: &m
     Ok(())
 }
 
-/// Promises between a failed sync of the log and the next good one after it was opened anew.
+/// Promises between a failed sync of the log and the next good one after it was opened anew, unless a good sync before
+/// the failure holds them already: an answer may be on its way while the next commit fails.
 fn promised_too_early(happenings: &[Happening]) -> usize {
-    let is_log = |path: &str| path.ends_with("cortex.db-wal");
     let promises = promises(happenings);
     let mut trust = Trust::Sound;
+    let mut failed_at = 0;
     let mut broken = 0;
     for (index, happening) in happenings.iter().enumerate() {
         match happening {
-            Happening::SyncEnded { path, worked: false, .. } if is_log(path) => trust = Trust::Failed,
+            Happening::SyncEnded { path, worked: false, .. } if is_log(path) => {
+                (trust, failed_at) = (Trust::Failed, index);
+            }
             Happening::SyncEnded { path, .. } if is_log(path) && trust == Trust::Reopened => {
                 trust = Trust::Sound
             }
@@ -199,14 +202,50 @@ fn promised_too_early(happenings: &[Happening]) -> usize {
             | Happening::Heard { .. }
             | Happening::Said { .. } => {}
         }
-        let promised = promises
-            .iter()
-            .filter(|promise| promise.since == index && matches!(promise.what, Promised::Event { .. }));
-        if trust != Trust::Sound {
-            broken += promised.count();
+        if trust == Trust::Sound {
+            continue;
         }
+        let told = promises.iter().filter(|promise| promise.since == index);
+        broken += told
+            .filter(|promise| match &promise.what {
+                Promised::Event { id } => !is_synced(id, &happenings[..failed_at]),
+                Promised::Message { .. } | Promised::Delivered { .. } => false,
+            })
+            .count();
     }
     broken
+}
+
+fn is_log(path: &str) -> bool {
+    path.ends_with("cortex.db-wal")
+}
+
+/// Whether the log held this id when a sync of it began that went well.
+fn is_synced(id: &str, happenings: &[Happening]) -> bool {
+    let (mut is_written, mut covered_by) = (false, None);
+    for happening in happenings {
+        match happening {
+            Happening::Wrote { path, bytes, .. } if is_log(path) => {
+                is_written |= bytes.windows(id.len()).any(|window| window == id.as_bytes());
+            }
+            Happening::SyncBegan { thread, path } if is_log(path) && is_written => covered_by = Some(*thread),
+            Happening::SyncEnded { thread, path, worked: true }
+                if is_log(path) && covered_by == Some(*thread) =>
+            {
+                return true;
+            }
+            Happening::Created { .. }
+            | Happening::Wrote { .. }
+            | Happening::Truncated { .. }
+            | Happening::Renamed { .. }
+            | Happening::Unlinked { .. }
+            | Happening::SyncBegan { .. }
+            | Happening::SyncEnded { .. }
+            | Happening::Heard { .. }
+            | Happening::Said { .. } => {}
+        }
+    }
+    false
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,5 +288,18 @@ mod tests {
         assert_eq!(told(&[sync(false), sync(true)]), 1, "a retry of the same sync proves nothing");
         assert_eq!(told(&[sync(false), reopened()]), 1);
         assert_eq!(told(&[sync(false), reopened(), sync(true)]), 0);
+    }
+
+    #[test]
+    fn an_answer_that_was_on_its_way_when_a_later_sync_failed_is_kept() {
+        let log = || "/h/cortex.db-wal".to_owned();
+        let wrote = Happening::Wrote { path: log(), offset: 0, bytes: b"..evt_1..".to_vec() };
+        let began = Happening::SyncBegan { thread: 1, path: log() };
+        let told = |before: [Happening; 4]| {
+            let happenings: Vec<Happening> = before.into_iter().chain(exchange()).collect();
+            promised_too_early(&happenings)
+        };
+        assert_eq!(told([wrote.clone(), began.clone(), sync(true), sync(false)]), 0);
+        assert_eq!(told([began, wrote, sync(true), sync(false)]), 1, "it was written after that sync began");
     }
 }
