@@ -1,10 +1,12 @@
 //! What the product is compared with: the same work with a part left out, or done the usual way.
 
+mod bare_scan;
 mod echo;
 mod naive;
 mod raw_rows;
 mod sqlite_vec;
 
+pub(crate) use bare_scan::BareScan;
 pub(crate) use echo::{ECHO_CONNECTOR, ECHO_INGEST, echo_routes};
 pub(crate) use naive::{NAIVE_INGEST, naive_routes};
 pub(crate) use raw_rows::RawRows;

@@ -17,7 +17,7 @@ use cortex_brain::{
 };
 use cortex_models::Embedder;
 use cortex_store::{
-    Eviction, FactEdit, FactFilter, FactToKeep, Keep, KeptAs, Page, PageRequest, Store, StoreError,
+    Eviction, FactEdit, FactFilter, FactToKeep, HotFact, Keep, KeptAs, Page, PageRequest, Store, StoreError,
     StoredVector, SummaryText, VectorsOf,
 };
 use cortex_types::{
@@ -142,8 +142,8 @@ impl MemoryDesk {
         Ok(self.0.store.facts().list(filter, page).await?)
     }
 
-    /// The facts of every prompt: pinned ones first, then by hits and recency. `None` is every scope.
-    pub async fn hot(&self, scopes: Option<Vec<FactScope>>, limit: u32) -> Result<Vec<Fact>, MemoryError> {
+    /// The facts of every prompt: pinned ones first, then by hits and recency.
+    pub async fn hot(&self, scopes: Vec<FactScope>, limit: usize) -> Result<Vec<HotFact>, MemoryError> {
         Ok(self.0.store.facts().hot(scopes, limit).await?)
     }
 

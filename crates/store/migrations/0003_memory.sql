@@ -18,7 +18,8 @@ CREATE TABLE facts (
   metadata_json TEXT,
   checksum INTEGER NOT NULL
 );
-CREATE INDEX facts_hot ON facts(pinned DESC, hit_count DESC, last_accessed_at DESC) WHERE tier = 'hot';
+-- In the order of a prompt, for each scope: however many there are, a prompt reads the first few.
+CREATE INDEX facts_hot ON facts(scope, scope_key, pinned DESC, hit_count DESC, last_accessed_at DESC, seq DESC) WHERE tier = 'hot';
 CREATE INDEX facts_pinned ON facts(seq) WHERE pinned = 1;
 CREATE INDEX facts_scope ON facts(scope, scope_key, seq);
 

@@ -53,6 +53,14 @@ pub struct KeptFact {
     pub outcome: KeptAs,
 }
 
+/// A fact as a prompt has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HotFact {
+    pub seq: i64,
+    pub id: FactId,
+    pub text: String,
+}
+
 /// Which facts are listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FactFilter {
@@ -115,8 +123,8 @@ impl Facts<'_> {
     }
 
     /// The facts of every prompt: pinned ones first, then by hits and recency.
-    pub async fn hot(&self, scopes: Option<Vec<FactScope>>, limit: u32) -> Result<Vec<Fact>, StoreError> {
-        self.0.read(move |connection| read::hot(connection, scopes.as_deref(), limit)).await
+    pub async fn hot(&self, scopes: Vec<FactScope>, limit: usize) -> Result<Vec<HotFact>, StoreError> {
+        self.0.read(move |connection| read::hot(connection, &scopes, limit)).await
     }
 
     /// The best full-text hits: row number and BM25, better ones first.

@@ -43,7 +43,7 @@ pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resol
 pub use audit::AuditRow;
 pub use channel::{ChannelLine, ChannelState, Channels};
 pub use error::StoreError;
-pub use fact::{Eviction, FactEdit, FactFilter, FactToKeep, Facts, Keep, KeptAs, KeptFact};
+pub use fact::{Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact};
 pub use gardener::{GardenerDiary, GardenerRun, Learned, Unextracted};
 pub use health::StoreHealth;
 pub use history::{History, HistoryFilter, SaidTurn};

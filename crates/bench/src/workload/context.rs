@@ -1,10 +1,11 @@
 //! Context: putting a turn's prompt together over a long history, against a short one.
 //!
-//! A is the time of one prompt over 100,000 turns, B the same over 1,000: the floor's files, the topic's history, the
-//! lines of other channels. Both go the way of a turn, through the runtime, one after the other over topics all through
+//! A is the time of one prompt over 100,000 turns and 10,000 facts, B the same over 1,000 and 100: the floor's files, the
+//! hot facts, the topic's history, the lines of other channels. Both go the way of a turn, through the runtime, one after the other over topics all through
 //! the database. The median of single prompts is judged, since it is what a user waits for before the model is asked.
 
 use crate::BenchError;
+use crate::fill::facts::write_facts;
 use crate::fill::{Fill, SOURCE, topic_key};
 use crate::options::Scale;
 use crate::report::{Findings, Goal, Measured, Round, Unit};
@@ -25,6 +26,10 @@ const EVENTS_PER_TOPIC: u64 = 50;
 /// Prompts of one side before the other has its turn.
 const BATCH: u64 = 50;
 const OTHER_CHANNELS: u64 = 8;
+/// Turns for each fact that is known.
+const TURNS_PER_FACT: u64 = 10;
+/// The floor lists so many facts, and both sides have them.
+const KNOWN_FACTS: usize = 50;
 const SOUL: &str =
     "You are a careful assistant. You keep what people tell you and say what you do not know.\n";
 
@@ -43,7 +48,7 @@ pub(crate) fn context(run: &Run<'_>) -> Result<Findings, BenchError> {
         run.stepped();
     }
     let absolute = Measured {
-        what: format!("one prompt over {turns} turns, median"),
+        what: format!("one prompt over {turns} turns and {} facts, median", turns / TURNS_PER_FACT),
         goal: Goal::at_most(2.0),
         unit: Unit::Milliseconds,
         of: "ms",
@@ -88,6 +93,7 @@ impl Session {
         std::fs::write(workspace.join("SOUL.md"), SOUL.repeat(40))?;
         let path = home.join("cortex.db");
         Fill { done: events, open: 0, topics, messages: 0 }.write(&path)?;
+        write_facts(&path, turns / TURNS_PER_FACT)?;
         other_channels(&path)?;
         let (store, thread) = Store::open(StoreConfig::at(&path))?;
         let config = RuntimeConfig::for_workspace(workspace);
@@ -109,8 +115,8 @@ impl Session {
                 let shown = self.desk.show(topic).await?;
                 spent.push(started.elapsed().as_secs_f64() * 1_000.0);
                 let lines: usize = shown.sections.iter().map(|section| section.text.lines().count()).sum();
-                if lines < 20 + SOUL.lines().count() {
-                    return Err(BenchError::Broken("a prompt has no history".to_owned()));
+                if lines < 20 + KNOWN_FACTS + SOUL.lines().count() {
+                    return Err(BenchError::Broken("a prompt lacks history or facts".to_owned()));
                 }
             }
             Ok(())

@@ -1,7 +1,8 @@
-//! Vector search: the scan in memory beside sqlite-vec over the same vectors in a database in memory.
+//! Vector search: the scan in memory beside sqlite-vec over the same vectors in a database in memory, and beside the bare
+//! products of the same rows.
 
 use crate::BenchError;
-use crate::baseline::SqliteVec;
+use crate::baseline::{BareScan, SqliteVec};
 use crate::corpus::{question, sentence};
 use crate::options::Scale;
 use crate::report::{Findings, Goal, Measured, SideFigure};
@@ -23,10 +24,10 @@ pub(crate) fn search_vector(run: &Run<'_>) -> Result<Findings, BenchError> {
     };
     let questions: Vec<Vec<f32>> =
         (0..QUESTIONS).map(|number| embed_built_in(&question(number * 7))).collect();
-    run.begins(run.rounds() * 2 * sizes.len());
+    run.begins(run.rounds() * 4 * sizes.len());
     let (mut figures, mut facts) = (Vec::new(), Vec::new());
     for rows in sizes {
-        let (index, rival) = filled(*rows)?;
+        let Rows { index, rival, bare } = filled(*rows)?;
         let pairs = run.side_by_side(
             |time| each_question(&questions, time, |query| Ok(scan(&index, query))),
             |time| each_question(&questions, time, |query| rival.nearest(query, NEAREST)),
@@ -35,6 +36,16 @@ pub(crate) fn search_vector(run: &Run<'_>) -> Result<Findings, BenchError> {
         let pairs = pairs.into_iter().map(|(ours, theirs)| (theirs, ours));
         let what = format!("sqlite-vec / scan, {rows} × {BUILT_IN_DIMS}, nearest {NEAREST}");
         figures.push(Measured::ratio(what, Goal::at_least(8.0), "ms", pairs));
+        let pairs = run.side_by_side(
+            |time| each_question(&questions, time, |query| Ok(scan(&index, query))),
+            |time| {
+                each_question(&questions, time, |query| {
+                    Ok(vec![i64::try_from(bare.best(query)).unwrap_or(i64::MAX)])
+                })
+            },
+        )?;
+        let what = format!("scan / bare products, {rows} × {BUILT_IN_DIMS}");
+        figures.push(Measured::ratio(what, Goal::at_most(1.3), "ms", pairs));
         let kept = median(
             questions.iter().map(|query| overlap(&index, &rival, query)).collect::<Result<Vec<_>, _>>()?,
         );
@@ -48,15 +59,24 @@ pub(crate) fn search_vector(run: &Run<'_>) -> Result<Findings, BenchError> {
     Ok(Findings { more: figures, facts, ..Findings::of(headline) })
 }
 
-fn filled(rows: u64) -> Result<(VectorIndex, SqliteVec), BenchError> {
-    let (mut index, rival) = (VectorIndex::default(), SqliteVec::create(BUILT_IN_DIMS)?);
+/// The same vectors three times.
+struct Rows {
+    index: VectorIndex,
+    rival: SqliteVec,
+    bare: BareScan,
+}
+
+fn filled(rows: u64) -> Result<Rows, BenchError> {
+    let (mut index, mut bare) = (VectorIndex::default(), BareScan::new(BUILT_IN_DIMS));
+    let rival = SqliteVec::create(BUILT_IN_DIMS)?;
     let vectors = (0..rows).map(|row| embed_built_in(&sentence(row)));
     rival.fill(vectors.enumerate().map(|(row, vector)| {
         let row = i64::try_from(row).unwrap_or(i64::MAX);
         index.put(row, 0, &Int8Vector::of(&vector));
+        bare.put(&vector);
         (row, vector)
     }))?;
-    Ok((index, rival))
+    Ok(Rows { index, rival, bare })
 }
 
 fn scan(index: &VectorIndex, query: &[f32]) -> Vec<i64> {

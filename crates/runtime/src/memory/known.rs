@@ -18,8 +18,7 @@ pub(crate) async fn known_facts(
         let hits = engram.recall(&event.text, &event.topic.topic_key).await;
         return Ok((0..).zip(hits).map(|(seq, hit)| KnownFact { seq, text: hit.content }).collect());
     }
-    let limit = u32::try_from(KNOWN_FACTS_MAX).unwrap_or(u32::MAX);
-    match parts.memory.hot(Some(scopes(event, accounts)), limit).await {
+    match parts.memory.hot(scopes(event, accounts), KNOWN_FACTS_MAX).await {
         Ok(facts) => Ok(facts.into_iter().map(|fact| KnownFact { seq: fact.seq, text: fact.text }).collect()),
         Err(MemoryError::Store(error)) => Err(error),
         Err(other) => Err(StoreError::Fault(other.to_string())),

@@ -1,11 +1,12 @@
 //! Rows to facts: one by its id, a page, and those of every prompt.
 
-use super::FactFilter;
+use super::{FactFilter, HotFact};
 use crate::listing::{Page, PageRequest};
 use crate::{StoreError, checksum};
 use cortex_types::{Fact, FactId, FactOrigin, FactScope, FactSource, Millis};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, ToSql, params_from_iter};
+use std::cmp::Reverse;
 
 const SELECT: &str = "SELECT seq, id, text, category, scope, scope_key, tier, pinned, strength, hit_count, created_at, updated_at, \
     last_accessed_at, archived_at, metadata_json, checksum FROM facts";
@@ -35,18 +36,24 @@ pub(super) fn list(
     Ok(Page::of(query(connection, &sql, params_from_iter(conditions.values))?, limit, |fact| fact.seq))
 }
 
+/// The best of each scope, and of those the best of all: no more rows are read than a prompt may need.
 pub(super) fn hot(
     connection: &Connection,
-    scopes: Option<&[FactScope]>,
-    limit: u32,
-) -> Result<Vec<Fact>, StoreError> {
-    let filter = FactFilter { scopes: scopes.map(<[_]>::to_vec), ..FactFilter::default() };
-    let conditions = Conditions::of(&filter);
+    scopes: &[FactScope],
+    limit: usize,
+) -> Result<Vec<HotFact>, StoreError> {
     let sql = format!(
-        "{SELECT} WHERE tier = 'hot' AND {} ORDER BY pinned DESC, hit_count DESC, last_accessed_at DESC, seq DESC LIMIT {limit}",
-        conditions.sql()
+        "{SELECT} WHERE tier = 'hot' AND scope = ?1 AND scope_key = ?2
+         ORDER BY pinned DESC, hit_count DESC, last_accessed_at DESC, seq DESC LIMIT {limit}"
     );
-    query(connection, &sql, params_from_iter(conditions.values))
+    let mut facts = Vec::new();
+    for scope in scopes {
+        facts.extend(without_sources(connection, &sql, [scope.kind(), scope.key()])?);
+    }
+    facts.sort_by_key(|fact| Reverse((fact.pinned, fact.hit_count, fact.last_accessed_at, fact.seq)));
+    facts.dedup_by_key(|fact| fact.seq);
+    facts.truncate(limit);
+    Ok(facts.into_iter().map(|fact| HotFact { seq: fact.seq, id: fact.id, text: fact.text }).collect())
 }
 
 pub(super) fn latest_accessed(
@@ -104,13 +111,22 @@ pub(super) fn fact_checksum(id: &FactId, text: &str, scope: &FactScope, created_
     checksum::of(&[id.as_str(), text, scope.kind(), scope.key()], &[created_at.0])
 }
 
-fn query(connection: &Connection, sql: &str, bound: impl rusqlite::Params) -> Result<Vec<Fact>, StoreError> {
+fn without_sources(
+    connection: &Connection,
+    sql: &str,
+    bound: impl rusqlite::Params,
+) -> Result<Vec<Fact>, StoreError> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(bound)?;
     let mut facts = Vec::new();
     while let Some(row) = rows.next()? {
         facts.push(fact(row)?);
     }
+    Ok(facts)
+}
+
+fn query(connection: &Connection, sql: &str, bound: impl rusqlite::Params) -> Result<Vec<Fact>, StoreError> {
+    let mut facts = without_sources(connection, sql, bound)?;
     for fact in &mut facts {
         fact.idempotency_keys = keys(connection, fact.seq)?;
         fact.origins = origins(connection, fact.seq)?;
