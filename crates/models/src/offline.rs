@@ -9,6 +9,7 @@ use cortex_types::{ChatRequest, FinishReason};
 use futures::{StreamExt, stream};
 
 mod phrases;
+mod recollection;
 mod rules;
 
 pub(crate) struct Offline;

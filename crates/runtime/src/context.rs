@@ -133,7 +133,7 @@ pub struct ShownContext {
 /// Why a topic was not shown or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
-    #[error("there is no topic {0}")]
+    #[error("there is no topic {0}; `cortex inbox list` shows the topics there are")]
     NoTopic(String),
     #[error("several sources have a topic {topic}: {}; say which with --source", sources.join(", "))]
     Ambiguous { topic: String, sources: Vec<String> },

@@ -92,7 +92,7 @@ const LEADS: &[&str] = &[
 
 /// The facts in what one person said, by fixed rules; as many as a batch may leave.
 pub fn extract_by_rules(lines: &[&str]) -> Vec<ExtractedFact> {
-    capped(lines.iter().flat_map(|line| sentences(line)).filter_map(|sentence| by_rule(&sentence)))
+    capped(lines.iter().flat_map(|line| sentences(line)).flat_map(|sentence| by_rules(&sentence)))
 }
 
 /// Of a result the rules keep what was asked and how the answer begins.
@@ -103,9 +103,23 @@ pub fn harvest_by_rules(description: &str, result: &str) -> Vec<ExtractedFact> {
     fact(&format!("{asked}: {first}"), FactCategory::Fact).into_iter().collect()
 }
 
-fn by_rule(sentence: &str) -> Option<ExtractedFact> {
+/// `… and I live in Berlin` begins a sentence of its own when a rule fits it.
+fn by_rules(sentence: &str) -> Vec<ExtractedFact> {
     let plain = sentence.replace('\u{2019}', "'");
-    let rest = without_leads(&plain);
+    let lower = plain.to_ascii_lowercase();
+    let is_start = |at: &usize| lower.get(at + " and ".len()..).is_some_and(fits_a_rule);
+    let mut starts: Vec<usize> = lower.match_indices(" and ").map(|(at, _)| at).filter(is_start).collect();
+    starts.insert(0, 0);
+    starts.push(plain.len());
+    starts.windows(2).filter_map(|part| by_rule(&plain[part[0]..part[1]])).collect()
+}
+
+fn fits_a_rule(rest: &str) -> bool {
+    RULES.iter().any(|rule| strip(rest, rule.phrase).is_some())
+}
+
+fn by_rule(plain: &str) -> Option<ExtractedFact> {
+    let rest = without_leads(plain);
     RULES.iter().find_map(|rule| {
         let (head, tail) = rest.split_at_checked(rule.phrase.len())?;
         if !head.eq_ignore_ascii_case(rule.phrase) {
@@ -175,6 +189,10 @@ mod tests {
             ("Hi, my name is Ada Lovelace!", &[("The user's name is Ada Lovelace", "fact")]),
             ("I live in Paris. What is the weather?", &[("The user lives in Paris", "fact")]),
             ("I like green tea", &[("The user likes green tea", "preference")]),
+            (
+                "my name is Ada and I live in Berlin and Bonn",
+                &[("The user's name is Ada", "fact"), ("The user lives in Berlin and Bonn", "fact")],
+            ),
             ("but I prefer coffee", &[("The user prefers coffee", "preference")]),
             (
                 "I hate Mondays. I love Fridays.",

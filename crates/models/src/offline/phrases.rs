@@ -1,6 +1,6 @@
 //! Plain phrases for the built-in tools, so that a newcomer without a key sees tools, approvals and schedules work.
 
-use super::{Question, Reaction};
+use super::{Question, Reaction, recollection};
 use serde::Deserialize;
 
 /// What the runtime puts before the words of a reminder that is due.
@@ -99,6 +99,7 @@ pub(super) fn result_in_words(name: &str, text: &str, is_error: bool) -> Option<
         }
         Some(("schedule", _)) => Some(format!("Done: {text}")),
         Some(("calendar", _)) => Some(text.to_owned()),
+        Some(("memory", tool)) => recollection::in_words(tool, text),
         Some(_) | None => None,
     }
 }
@@ -135,14 +136,18 @@ struct Zone<'a> {
 struct Nothing {}
 
 /// A call, when the tool is offered.
-fn call(question: &Question<'_>, tool: &str, arguments: &impl serde::Serialize) -> Option<Reaction> {
+pub(super) fn call(
+    question: &Question<'_>,
+    tool: &str,
+    arguments: &impl serde::Serialize,
+) -> Option<Reaction> {
     let offered = question.request.tools.iter().find(|offered| offered.name == tool)?;
     let arguments_json = serde_json::to_string(arguments).ok()?;
     Some(Reaction::Call { tool: offered.name.clone(), arguments_json })
 }
 
 /// The part of `text` that reads `lower` in lower case.
-fn written<'a>(text: &'a str, lower: &str) -> Option<&'a str> {
+pub(super) fn written<'a>(text: &'a str, lower: &str) -> Option<&'a str> {
     text.char_indices()
         .filter_map(|(at, _)| text.get(at..at + lower.len()))
         .find(|part| part.eq_ignore_ascii_case(lower))

@@ -1,6 +1,6 @@
 //! What the offline model understands: the first rule that has something to say wins.
 
-use super::{Question, Reaction, phrases};
+use super::{Question, Reaction, phrases, recollection};
 use crate::history::user_texts;
 use cortex_types::ChatMessage;
 
@@ -15,6 +15,8 @@ pub(super) const RULES: &[Rule] = &[
     phrases::keep_reminders,
     phrases::read_calendar,
     phrases::tell_time,
+    recollection::keep,
+    recollection::ask,
     recall_name,
     greet_by_name,
     recall_words,
@@ -126,7 +128,7 @@ fn explain(question: &Question<'_>) -> Option<Reaction> {
     asks.contains(&question.plain.as_str()).then(|| {
         Reaction::Say(format!(
             "I am the offline model. I greet, I look back (\"what did I say about …\", \"what is my name\", \
-             \"what do you know about …\"), I tell the time, read your calendar, keep reminders (\"remind me every \
+             \"what do you know about …\"), I remember (\"remember that …\"), I tell the time, read your calendar, keep reminders (\"remind me every \
              weekday at 9 to stretch\") and call a tool you name (\"use skill.tool {{…}}\"). {SETUP}"
         ))
     })
