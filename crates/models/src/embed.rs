@@ -8,7 +8,7 @@ pub use remote::EmbeddingSettings;
 
 use crate::ModelsError;
 use cortex_types::Clock;
-use remote::RemoteEmbedder;
+use remote::{Patience, RemoteEmbedder};
 use std::fmt;
 use std::sync::Arc;
 use table::Table;
@@ -33,8 +33,14 @@ enum Kind {
 
 /// Why there is no vector now; one line without keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no vector from the embedding model: {0}")]
-pub struct EmbedError(pub(crate) String);
+pub enum EmbedError {
+    /// Asking again later may help.
+    #[error("no vector from the embedding model: {0}")]
+    Away(String),
+    /// These texts will be refused again.
+    #[error("the embedding model refuses a text: {0}")]
+    Refused(String),
+}
 
 impl Embedder {
     /// The table in the binary.
@@ -58,12 +64,22 @@ impl Embedder {
         }
     }
 
-    /// A vector of length 1 for each text, in order.
+    /// A vector of length 1 for each text, in order. Somebody waits for it: a model that is away is not asked again for
+    /// a while.
     pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.embed_as(texts, Patience::SomebodyWaits).await
+    }
+
+    /// The same when nobody waits.
+    pub async fn embed_in_background(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.embed_as(texts, Patience::NobodyWaits).await
+    }
+
+    async fn embed_as(&self, texts: &[&str], patience: Patience) -> Result<Vec<Vec<f32>>, EmbedError> {
         match &self.0 {
             Kind::BuiltIn => Ok(texts.iter().map(|text| embed_built_in(text)).collect()),
             Kind::Remote(_) if texts.is_empty() => Ok(Vec::new()),
-            Kind::Remote(remote) => remote.embed(texts).await,
+            Kind::Remote(remote) => remote.embed(texts, patience).await,
         }
     }
 }

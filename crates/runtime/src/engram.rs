@@ -75,6 +75,16 @@ struct RecallBody<'a> {
     scope_id: Option<&'a str>,
 }
 
+#[derive(Serialize)]
+struct ForgetBody<'a> {
+    id: &'a str,
+}
+
+#[derive(Deserialize)]
+struct ForgetAnswer {
+    deleted: bool,
+}
+
 #[derive(Deserialize)]
 struct RecallAnswer {
     memories: Vec<EngramHit>,
@@ -137,6 +147,11 @@ impl EngramClient {
     /// Keeps a memory; the same key again changes nothing.
     pub async fn remember(&self, memory: &EngramMemory) -> Result<(), EngramError> {
         self.post::<IgnoredAny>("remember", memory).await.map(drop)
+    }
+
+    /// False when the service knows no such memory.
+    pub async fn forget(&self, id: &str) -> Result<bool, EngramError> {
+        Ok(self.post::<ForgetAnswer>("forget", &ForgetBody { id }).await?.deleted)
     }
 
     async fn ask(&self, query: &str, scope_id: Option<&str>) -> Result<Vec<EngramHit>, EngramError> {

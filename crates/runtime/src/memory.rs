@@ -60,8 +60,7 @@ pub struct NewMemory {
     pub source: FactSource,
     pub metadata_json: Option<String>,
     pub idempotency_key: Option<String>,
-    /// A known key gets this text instead of staying as it is.
-    pub upsert: bool,
+    pub keep: Keep,
 }
 
 /// Where it is now.
@@ -101,7 +100,7 @@ impl MemoryDesk {
     /// Keeps a text once: by its key, as a further source of a fact that says the same, or as a new fact.
     pub async fn remember(&self, new: NewMemory) -> Result<Remembered, MemoryError> {
         let text = checked_text(&new.text)?;
-        if new.upsert && new.idempotency_key.is_none() {
+        if new.keep == Keep::Upsert && new.idempotency_key.is_none() {
             return Err(MemoryError::UpsertWithoutKey);
         }
         let now = self.0.clock.now();
@@ -114,7 +113,6 @@ impl MemoryDesk {
             metadata_json: new.metadata_json,
             idempotency_key: new.idempotency_key,
         };
-        let keep = if new.upsert { Keep::Upsert } else { Keep::Once };
         let desk = self.clone();
         to_the_end(async move {
             let _turn = desk.0.changes.lock().await;
@@ -122,11 +120,16 @@ impl MemoryDesk {
             let near_duplicate = desk.near_duplicate(&fact.text, &fact.scope, vector.as_ref()).await?;
             let stored = vector.as_ref().map(|vector| desk.stored(VectorsOf::Facts, vector));
             let scope = fact.scope.clone();
-            let new = FactToKeep { fact, keep, near_duplicate, vector: stored };
+            let new = FactToKeep { fact, keep: new.keep, near_duplicate, vector: stored };
             let kept = desk.0.store.facts().keep(new, now).await?;
             match kept.outcome {
-                KeptAs::Created | KeptAs::Updated => desk.put(kept.seq, &scope, vector.as_ref()).await,
-                KeptAs::Merged | KeptAs::Replayed => {}
+                KeptAs::Created => desk.put(kept.seq, &scope, vector.as_ref()).await,
+                KeptAs::Updated => match &vector {
+                    Some(vector) => desk.put(kept.seq, &scope, Some(vector)).await,
+                    // Whether its words and so its vector are other ones only the store knows.
+                    None => desk.load_again().await,
+                },
+                KeptAs::Merged | KeptAs::Replayed | KeptAs::Forgotten => {}
             }
             Ok(Remembered { id: kept.id, outcome: kept.outcome })
         })

@@ -41,8 +41,13 @@ impl ScheduleDesk {
         let parts = &self.0;
         let name =
             ToolName::new("schedule", tool).map_err(|error| ScheduleError::Invalid(error.to_string()))?;
-        let context =
-            CallContext { topic: target, user_id, now: parts.clock.now(), cancel: CancellationToken::new() };
+        let context = CallContext {
+            topic: target,
+            event: None,
+            user_id,
+            now: parts.clock.now(),
+            cancel: CancellationToken::new(),
+        };
         let tools = ScheduleTools {
             store: parts.store.clone(),
             timezone: parts.config.scheduler_timezone.clone(),

@@ -22,6 +22,8 @@ CREATE TABLE facts (
 CREATE INDEX facts_hot ON facts(scope, scope_key, pinned DESC, hit_count DESC, last_accessed_at DESC, seq DESC) WHERE tier = 'hot';
 CREATE INDEX facts_pinned ON facts(seq) WHERE pinned = 1;
 CREATE INDEX facts_scope ON facts(scope, scope_key, seq);
+-- The same words in the same scope are found without any vector.
+CREATE INDEX facts_text ON facts(scope, scope_key, text);
 
 -- The same key in the same scope is the same fact; one that was merged has several.
 CREATE TABLE fact_keys (
@@ -29,9 +31,16 @@ CREATE TABLE fact_keys (
   scope_key TEXT NOT NULL,
   idempotency_key TEXT NOT NULL,
   fact_seq INTEGER NOT NULL REFERENCES facts(seq) ON DELETE CASCADE,
+  is_own INTEGER NOT NULL,                -- 0: joined a fact that others had told
   PRIMARY KEY (scope, scope_key, idempotency_key)
 ) WITHOUT ROWID;
 CREATE INDEX fact_keys_fact ON fact_keys(fact_seq);
+
+-- What a person had forgotten is not learned again from the turns that told it. Only a digest is left.
+CREATE TABLE forgotten_texts (
+  digest BLOB PRIMARY KEY,
+  at INTEGER NOT NULL
+) WITHOUT ROWID;
 
 -- Where a fact came from; one that was merged has several.
 CREATE TABLE fact_sources (

@@ -1,5 +1,6 @@
 //! Facts: kept once with everything that said them, found by key, text and scope, hot or cold, forgotten for good.
 
+mod forgotten;
 mod keep;
 mod read;
 mod search;
@@ -15,12 +16,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 pub struct Facts<'a>(pub(crate) &'a Store);
 
 /// What is meant when a key or a near-duplicate is there already.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// A known key is the fact that is there, as it is.
     Once,
     /// A known key gets this text, category and metadata.
     Upsert,
+    /// As once, but what a person had forgotten stays so.
+    Learned,
 }
 
 /// A fact to be kept, as the index sees it.
@@ -43,6 +46,8 @@ pub enum KeptAs {
     Merged,
     /// The key was known.
     Replayed,
+    /// A person had it forgotten, so it is not kept; there is no such row.
+    Forgotten,
 }
 
 /// A kept fact and what the index needs to follow.
@@ -218,6 +223,7 @@ fn forget(
     let said: Vec<&str> =
         fact.origins.iter().map(|origin| origin.text.as_str()).chain([fact.text.as_str()]).collect();
     summary::rewrite_all(connection, &|content| rewrite(content, &said))?;
+    said.iter().try_for_each(|text| forgotten::add(connection, &fact.scope, text, now))?;
     connection.prepare_cached("DELETE FROM facts WHERE seq = ?1")?.execute([seq])?;
     audit::record(connection, now, "fact_forgotten", id.as_str(), "")?;
     fail_point!("fact.forget.before_commit");

@@ -4,7 +4,7 @@ use crate::history::{SaidTurn, TURN, said_turn};
 use crate::{Store, StoreError};
 use cortex_types::{FactScope, Millis, SILENCE_MARK};
 use fail::fail_point;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 const TURNS_INDEXED: &str = "turns_indexed";
 
@@ -119,16 +119,33 @@ impl MemoryIndex<'_> {
     }
 
     /// The best full-text hits among the turns, better ones first.
-    pub async fn search_turns(&self, query: String, limit: u32) -> Result<Vec<i64>, StoreError> {
+    pub async fn search_turns(
+        &self,
+        query: String,
+        people: Option<Vec<String>>,
+        limit: u32,
+    ) -> Result<Vec<i64>, StoreError> {
         self.0
             .read(move |connection| {
                 if query.is_empty() {
                     return Ok(Vec::new());
                 }
-                let mut statement = connection.prepare_cached(
-                    "SELECT rowid FROM turns_fts WHERE turns_fts MATCH ?1 ORDER BY rank LIMIT ?2",
-                )?;
-                let rows = statement.query_map(params![query, limit], |row| row.get(0))?;
+                let Some(people) = people else {
+                    let mut statement = connection.prepare_cached(
+                        "SELECT rowid FROM turns_fts WHERE turns_fts MATCH ?1 ORDER BY rank LIMIT ?2",
+                    )?;
+                    let rows = statement.query_map(params![query, limit], |row| row.get(0))?;
+                    return Ok(rows.collect::<Result<_, _>>()?);
+                };
+                let sql = format!(
+                    "SELECT turns_fts.rowid FROM turns_fts JOIN turns ON turns.id = turns_fts.rowid
+                       JOIN inbox_messages ON inbox_messages.seq = turns.event_seq
+                     WHERE turns_fts MATCH ? AND inbox_messages.user_id IN ({}) ORDER BY turns_fts.rank LIMIT {limit}",
+                    vec!["?"; people.len()].join(", ")
+                );
+                let mut statement = connection.prepare_cached(&sql)?;
+                let bound = params_from_iter(std::iter::once(query).chain(people));
+                let rows = statement.query_map(bound, |row| row.get(0))?;
                 Ok(rows.collect::<Result<_, _>>()?)
             })
             .await

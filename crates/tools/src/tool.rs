@@ -1,7 +1,7 @@
 //! What a tool is: its definition, where it comes from, and how it is run.
 
 use async_trait::async_trait;
-use cortex_types::{Millis, TopicRef};
+use cortex_types::{EventId, Millis, TopicRef};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
@@ -116,6 +116,8 @@ impl ToolDefinition {
 #[derive(Debug, Clone)]
 pub struct CallContext {
     pub topic: TopicRef,
+    /// The message that the call is about; `None` when a person calls the tool by hand.
+    pub event: Option<EventId>,
     pub user_id: String,
     pub now: Millis,
     /// Cancelled when nobody waits for the result any more.

@@ -17,15 +17,17 @@ pub fn rank_turns(query: &str, hits: &[(i64, f64)], places: &[TurnPlace]) -> Vec
     let score = |id: Option<i64>| id.and_then(|id| own.get(&id)).copied().unwrap_or(0.0);
     let asked: BTreeSet<String> = words(query).into_iter().collect();
     let is_named = |speaker: &str| words(speaker).iter().any(|word| asked.contains(word));
-    let best = (1.0 + SHARE_OF_NEXT + SHARE_OF_PREVIOUS) * NAMED_SPEAKER;
     let mut ranked: Vec<(i64, f64)> = places
         .iter()
         .map(|place| {
             let around = score(place.before) * SHARE_OF_NEXT + score(place.after) * SHARE_OF_PREVIOUS;
             let named = if is_named(&place.speaker) { NAMED_SPEAKER } else { 1.0 };
-            (place.id, (score(Some(place.id)) + around) * named / best)
+            (place.id, (score(Some(place.id)) + around) * named)
         })
         .collect();
+    // Only as much as it takes to stay within 1: what was said stands beside facts and must not always come behind.
+    let best = ranked.iter().map(|(_, score)| *score).fold(1.0, f64::max);
+    ranked.iter_mut().for_each(|(_, score)| *score /= best);
     ranked.sort_by(|one, other| other.1.total_cmp(&one.1).then(other.0.cmp(&one.0)));
     ranked
 }

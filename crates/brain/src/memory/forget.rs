@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 /// A sentence with this share of the telling words of a fact tells it.
 const TOLD_MIN: f64 = 0.8;
+const FEW: usize = 3;
 
 /// The summary without its sentences that tell one of these texts; `None` when there are none.
 pub fn without_told(summary: &str, texts: &[&str]) -> Option<String> {
@@ -26,7 +27,9 @@ fn tells(sentence: &str, texts: &[BTreeSet<String>]) -> bool {
     let said = telling(sentence);
     texts.iter().any(|text| {
         let shared = text.intersection(&said).count();
-        !text.is_empty() && shared as f64 >= TOLD_MIN * text.len() as f64
+        // One or two words are in many sentences: only a sentence of little else tells them.
+        let is_about_it = text.len() >= FEW || said.len() <= text.len() + FEW;
+        !text.is_empty() && is_about_it && shared as f64 >= TOLD_MIN * text.len() as f64
     })
 }
 
@@ -73,6 +76,16 @@ mod tests {
         check("With 1815 the safe opens!", &[fact], Some(""));
         check("Ada moved to Ghent.", &[fact], None);
         check("The safe is old. Version 1.5 opens it.", &[fact], None);
+    }
+
+    #[test]
+    fn a_fact_of_one_word_takes_no_sentence_about_other_things() {
+        let summary = "Tea. Ada met Bob at the tea house in Ghent and they talked about the garden.";
+        check(
+            summary,
+            &["tea"],
+            Some("Ada met Bob at the tea house in Ghent and they talked about the garden."),
+        );
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub(crate) fn asks_first(parts: &Parts, mutation: Mutation) -> bool {
 pub(crate) fn call_context(parts: &Parts, event: &Event, cancel: &CancellationToken) -> CallContext {
     CallContext {
         topic: event.topic.clone(),
+        event: Some(event.id.clone()),
         user_id: event.user_id.clone(),
         now: parts.clock.now(),
         cancel: cancel.clone(),

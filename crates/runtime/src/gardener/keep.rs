@@ -1,10 +1,10 @@
 //! Keeping what was learned: journaled before, kept by key, settled after, so that a kill repeats nothing.
 
 use super::{Garden, GardenerError};
-use crate::engram::EngramMemory;
+use crate::engram::{EngramError, EngramMemory};
 use crate::memory::NewMemory;
 use cortex_brain::ExtractedFact;
-use cortex_store::{Learned, StoreError};
+use cortex_store::{Keep, Learned, StoreError};
 use cortex_types::{Accounts, FactScope, FactSource, ModelCall};
 use fail::fail_point;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ impl Garden {
     }
 
     async fn keep(&self, from: Learned, facts: Vec<LearnedFact>) -> Result<usize, GardenerError> {
-        let count = facts.len();
+        let mut count = facts.len();
         for fact in facts {
             match &self.parts.config.engram {
                 Some(engram) => {
@@ -84,7 +84,15 @@ impl Garden {
                         scope_id: fact.topic_key,
                         upsert: true,
                     };
-                    engram.remember(&memory).await?;
+                    match engram.remember(&memory).await {
+                        Ok(()) => {}
+                        // It will refuse it again; the facts behind it must not wait for ever.
+                        Err(EngramError::Refused(status @ (400 | 409 | 413 | 422))) => {
+                            tracing::warn!(status, "The memory service refuses a fact; it is left out");
+                            count -= 1;
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
                 }
                 None => {
                     let memory = NewMemory {
@@ -94,7 +102,8 @@ impl Garden {
                         scope: fact.scope,
                         source: fact.source,
                         metadata_json: None,
-                        upsert: true,
+                        // A person's change of it stays, and what was forgotten is not learned again.
+                        keep: Keep::Learned,
                     };
                     self.parts.memory.remember(memory).await?;
                 }

@@ -123,7 +123,7 @@ impl MemoryDesk {
             match self.restore(fact).await? {
                 KeptAs::Created => imported.created += 1,
                 KeptAs::Merged => imported.merged += 1,
-                KeptAs::Updated | KeptAs::Replayed => imported.known += 1,
+                KeptAs::Updated | KeptAs::Replayed | KeptAs::Forgotten => imported.known += 1,
             }
         }
         Ok(imported)

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Hits of each side that the fusion looks at.
 const CANDIDATES: u32 = 100;
+const CANDIDATES_OF_MANY: usize = 5_000;
 const LIMIT_MAX: usize = 200;
 
 const WORDS: f64 = 1.0;
@@ -161,9 +162,10 @@ impl MemoryDesk {
         meaning: Option<&Int8Vector>,
     ) -> Result<Vec<Recalled>, MemoryError> {
         self.catch_up().await?;
-        let by_words = self.0.store.memory_index().search_turns(words.to_owned(), CANDIDATES).await?;
+        let index = self.0.store.memory_index();
+        let by_words = index.search_turns(words.to_owned(), asked.people.clone(), CANDIDATES).await?;
         let by_meaning = match meaning {
-            Some(meaning) => self.nearest_turns(meaning, CANDIDATES as usize).await?,
+            Some(meaning) => self.nearest_turns_of(asked.people.as_deref(), meaning).await?,
             None => Vec::new(),
         };
         let ranked = self.rank_turns(&asked.query, &fused(by_words, by_meaning)).await?;
@@ -181,6 +183,22 @@ impl MemoryDesk {
             }
         }
         Ok(hits)
+    }
+
+    /// The scan does not know who spoke, so among many people it looks further.
+    async fn nearest_turns_of(
+        &self,
+        people: Option<&[String]>,
+        meaning: &Int8Vector,
+    ) -> Result<Vec<(i64, f32)>, MemoryError> {
+        let Some(people) = people else { return self.nearest_turns(meaning, CANDIDATES as usize).await };
+        let mut near = self.nearest_turns(meaning, CANDIDATES_OF_MANY).await?;
+        let turns = self.0.store.history().by_id(near.iter().map(|(id, _)| *id).collect()).await?;
+        let theirs: HashSet<i64> =
+            turns.iter().filter(|turn| people.contains(&turn.user_id)).map(|turn| turn.id).collect();
+        near.retain(|(id, _)| theirs.contains(id));
+        near.truncate(CANDIDATES as usize);
+        Ok(near)
     }
 
     /// The hits and the turns beside them, ranked by what they say about each other and by who spoke.

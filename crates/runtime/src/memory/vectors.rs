@@ -2,6 +2,7 @@
 
 use super::{MemoryDesk, MemoryError};
 use cortex_brain::{Int8Vector, VectorIndex};
+use cortex_models::EmbedError;
 use cortex_store::{FactVector, IndexedTurn, SaidTurn, TextToEmbed, VectorCounts, VectorsOf};
 use cortex_types::FactScope;
 use std::collections::HashMap;
@@ -83,12 +84,12 @@ impl MemoryDesk {
                 let texts = self.0.store.memory_index().to_embed(of, self.model(), after, BATCH).await?;
                 let Some(last) = texts.last().map(|text| text.row) else { break };
                 after = last;
-                let count = texts.len() as u64;
-                if stop.is_cancelled() || !self.reembed_batch(of, texts).await? {
+                let some = if stop.is_cancelled() { None } else { self.reembed_some(of, texts).await? };
+                let Some(some) = some else {
                     self.0.is_incomplete.store(true, Ordering::Relaxed);
                     return Ok(Reembedding::Interrupted(made));
-                }
-                made += count;
+                };
+                made += some;
             }
         }
         Ok(Reembedding::Done(made))
@@ -146,6 +147,11 @@ impl MemoryDesk {
                 None => vectors.facts.remove(seq),
             }
         }
+    }
+
+    /// The next search reads the vectors anew.
+    pub(super) async fn load_again(&self) {
+        *self.0.vectors.write().await = None;
     }
 
     pub(super) async fn drop_vector(&self, seq: i64) {
@@ -231,14 +237,38 @@ impl MemoryDesk {
         Ok(())
     }
 
-    /// False when the model does not answer.
-    async fn reembed_batch(&self, of: VectorsOf, texts: Vec<TextToEmbed>) -> Result<bool, MemoryError> {
+    /// How many vectors were made; `None` when the model is away. A text that the model refuses holds up no other: it is
+    /// found by its words alone.
+    async fn reembed_some(&self, of: VectorsOf, texts: Vec<TextToEmbed>) -> Result<Option<u64>, MemoryError> {
+        match self.reembed_batch(of, &texts).await? {
+            Ok(()) => return Ok(Some(texts.len() as u64)),
+            Err(EmbedError::Away(_)) => return Ok(None),
+            Err(EmbedError::Refused(_)) => {}
+        }
+        let mut made = 0;
+        for text in &texts {
+            match self.reembed_batch(of, std::slice::from_ref(text)).await? {
+                Ok(()) => made += 1,
+                Err(EmbedError::Away(_)) => return Ok(None),
+                Err(EmbedError::Refused(_)) => {
+                    tracing::warn!(row = text.row, "A text has no vector: the model refuses it");
+                }
+            }
+        }
+        Ok(Some(made))
+    }
+
+    async fn reembed_batch(
+        &self,
+        of: VectorsOf,
+        texts: &[TextToEmbed],
+    ) -> Result<Result<(), EmbedError>, MemoryError> {
         let words: Vec<&str> = texts.iter().map(|text| text.text.as_str()).collect();
-        let made = match self.0.embedder.embed(&words).await {
+        let made = match self.0.embedder.embed_in_background(&words).await {
             Ok(made) => made,
             Err(error) => {
-                tracing::warn!(%error, "Making vectors anew was interrupted");
-                return Ok(false);
+                tracing::warn!(%error, "Vectors could not be made anew");
+                return Ok(Err(error));
             }
         };
         // A fact that is changed meanwhile must not get the vector of its old words in memory.
@@ -254,6 +284,6 @@ impl MemoryDesk {
                 }
             }
         }
-        Ok(true)
+        Ok(Ok(()))
     }
 }

@@ -3,7 +3,7 @@
 use crate::engram::{EngramClient, EngramMemory};
 use crate::memory::{MemoryDesk, MemoryError, NewMemory, Recall, RecalledItem};
 use async_trait::async_trait;
-use cortex_store::KeptAs;
+use cortex_store::{Keep, KeptAs};
 use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
     ToolRunner, ToolSource,
@@ -157,21 +157,23 @@ impl MemoryTools {
             text: note.text,
             category: Some(category),
             scope,
-            source: FactSource { kind: FactSourceKind::Person, reference: context.user_id.clone() },
+            source: source_of(context),
             metadata_json: None,
             idempotency_key: None,
-            upsert: false,
+            keep: Keep::Once,
         };
         let kept = self.memory.remember(new).await.map_err(failed)?;
         let how = match kept.outcome {
             KeptAs::Created | KeptAs::Updated => "remembered",
-            KeptAs::Merged | KeptAs::Replayed => "was known already",
+            KeptAs::Merged | KeptAs::Replayed | KeptAs::Forgotten => "was known already",
         };
         Ok(format!("{how}: {}", kept.id))
     }
 
-    async fn forget(&self, asked: Forget) -> Result<String, ToolCallError> {
-        let fact = self.known(&asked).await?;
+    async fn forget(&self, asked: Forget, context: &CallContext) -> Result<String, ToolCallError> {
+        let Some(fact) = self.known(&asked, context).await? else {
+            return self.forget_elsewhere(&asked).await;
+        };
         self.memory
             .forget(fact.id.clone())
             .await
@@ -179,10 +181,30 @@ impl MemoryTools {
         Ok(format!("forgotten: {}", fact.text))
     }
 
-    async fn known(&self, asked: &Forget) -> Result<Fact, ToolCallError> {
-        let missing = || ToolCallError::NotRun(format!("there is no fact {:?}", asked.id));
-        let id: FactId = asked.id.parse().map_err(|_| missing())?;
-        self.memory.find(id).await.map_err(failed)?.ok_or_else(missing)
+    async fn forget_elsewhere(&self, asked: &Forget) -> Result<String, ToolCallError> {
+        let Some(engram) = &self.engram else { return Err(missing(asked)) };
+        match engram.forget(&asked.id).await {
+            Ok(true) => Ok(format!("forgotten: {}", asked.id)),
+            Ok(false) => Err(missing(asked)),
+            Err(error) => Err(ToolCallError::Unknown(error.to_string())),
+        }
+    }
+
+    /// A fact that this person may see. `None` when it may be one of the memory service.
+    async fn known(&self, asked: &Forget, context: &CallContext) -> Result<Option<Fact>, ToolCallError> {
+        let found = match asked.id.parse::<FactId>() {
+            Ok(id) => self.memory.find(id).await.map_err(failed)?,
+            Err(_) => None,
+        };
+        let is_seen = |fact: &Fact| match self.channels.borrow().accounts_of(&context.user_id) {
+            Accounts::Everyone => true,
+            Accounts::Only(users) => seen_by(&users, context).contains(&fact.scope),
+        };
+        match found {
+            Some(fact) if is_seen(&fact) => Ok(Some(fact)),
+            None if self.engram.is_some() => Ok(None),
+            Some(_) | None => Err(missing(asked)),
+        }
     }
 }
 
@@ -192,10 +214,10 @@ impl ToolRunner for MemoryTools {
         &self,
         name: &ToolName,
         arguments_json: &str,
-        _context: &CallContext,
+        context: &CallContext,
     ) -> Result<PreparedArguments, ToolCallError> {
         let preview = match name.tool() {
-            "forget" => Some(self.known(&read(arguments_json)?).await?.text),
+            "forget" => self.known(&read(arguments_json)?, context).await?.map(|fact| fact.text),
             _ => None,
         };
         Ok(PreparedArguments { arguments_json: arguments_json.to_owned(), preview })
@@ -210,7 +232,7 @@ impl ToolRunner for MemoryTools {
         let text = match name.tool() {
             "query" => self.query(read(arguments_json)?, context).await?,
             "remember" => self.remember(read(arguments_json)?, context).await?,
-            "forget" => self.forget(read(arguments_json)?).await?,
+            "forget" => self.forget(read(arguments_json)?, context).await?,
             other => return Err(ToolCallError::NotRun(format!("there is no tool memory.{other}"))),
         };
         Ok(ToolOutcome { text })
@@ -223,8 +245,21 @@ fn seen_by(users: &[String], context: &CallContext) -> Vec<FactScope> {
         FactScope::Global,
         FactScope::Channel(context.topic.source.clone()),
         FactScope::of_topic(&context.topic),
+        FactScope::Topic(context.topic.topic_key.clone()),
     ];
     own.into_iter().chain(users.iter().cloned().map(FactScope::User)).collect()
+}
+
+/// The message that led to a note; without one, the person.
+fn source_of(context: &CallContext) -> FactSource {
+    match &context.event {
+        Some(event) => FactSource { kind: FactSourceKind::Turn, reference: event.as_str().to_owned() },
+        None => FactSource { kind: FactSourceKind::Person, reference: context.user_id.clone() },
+    }
+}
+
+fn missing(asked: &Forget) -> ToolCallError {
+    ToolCallError::NotRun(format!("there is no fact {:?}", asked.id))
 }
 
 /// A note for the memory service; the same words again are the same note.

@@ -1,8 +1,8 @@
 //! The far side of an embedding wire: vectors by the letters of a text, and a server that can be away.
 
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -18,6 +18,8 @@ struct State {
     /// Requests that are still answered before it goes away.
     answers_left: AtomicUsize,
     texts: AtomicUsize,
+    /// A request with such a text is a 400.
+    refused: OnceLock<String>,
 }
 
 impl EmbeddingSide {
@@ -38,6 +40,11 @@ impl EmbeddingSide {
     /// Answers so many requests more, and then none.
     pub(crate) fn answers(&self, requests: usize) {
         self.state.answers_left.store(requests, Ordering::SeqCst);
+    }
+
+    /// A request with a text that holds this is refused as a whole.
+    pub(crate) fn refuses(&self, part: &str) {
+        self.state.refused.set(part.to_owned()).unwrap();
     }
 
     /// How many texts it made vectors of.
@@ -63,7 +70,10 @@ async fn serve(mut connection: TcpStream, state: Arc<State>) {
         }
     };
     let left = state.answers_left.load(Ordering::SeqCst);
-    let answer = if left == 0 {
+    let refused = state.refused.get().is_some_and(|part| body["input"].to_string().contains(part.as_str()));
+    let answer = if refused {
+        "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned()
+    } else if left == 0 {
         "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned()
     } else {
         state.answers_left.store(left - 1, Ordering::SeqCst);

@@ -114,9 +114,9 @@ async fn a_kill_in_eviction_leaves_whole_exchanges_and_the_next_run_ends_it() {
         assert!([2, 4].contains(&lines(&flow).await), "{point}: an exchange goes as a whole");
         flow.gardener.run_task(GardenerTask::Evictor).await.unwrap();
         assert_eq!(lines(&flow).await, 2, "{point}");
-        let found = flow.store.memory_index().search_turns("sleeps".to_owned(), 10).await.unwrap();
+        let found = flow.store.memory_index().search_turns("sleeps".to_owned(), None, 10).await.unwrap();
         assert_eq!(found, Vec::<i64>::new(), "{point}: its index rows went along");
-        let found = flow.store.memory_index().search_turns("wakes".to_owned(), 10).await.unwrap();
+        let found = flow.store.memory_index().search_turns("wakes".to_owned(), None, 10).await.unwrap();
         assert!(!found.is_empty(), "{point}: what is young stays");
         flow.store.check_integrity().await.unwrap();
     }

@@ -28,9 +28,9 @@ pub(crate) fn take_images(
     for point in points.iter().copied() {
         let (images, database, acked) = (Arc::clone(&images), database.clone(), Arc::clone(acked));
         let take = move || {
-            let Ok(written) = std::fs::metadata(database.with_extension("db-wal")) else { return };
+            let Ok(written) = written(&database) else { return };
             let mut images = images.lock().unwrap();
-            if let Entry::Vacant(missing) = images.entry((point, written.len()))
+            if let Entry::Vacant(missing) = images.entry((point, written))
                 && let Ok(files) = copy_files(&database)
             {
                 missing.insert(Image { files, is_acked: acked.load(Ordering::SeqCst) });
@@ -39,6 +39,18 @@ pub(crate) fn take_images(
         fail::cfg_callback(point, take).unwrap();
     }
     images
+}
+
+/// How far the log is: the counter of changes and the last frame, from the header of its index. Its length says nothing
+/// once it was begun anew.
+fn written(database: &Path) -> io::Result<u64> {
+    let index = std::fs::read(database.with_extension("db-shm"))?;
+    let word =
+        |at: usize| index.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes);
+    let (Some(changes), Some(frame)) = (word(8), word(16)) else {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    };
+    Ok(u64::from(changes) << 32 | u64::from(frame))
 }
 
 /// The database first: a fold between the two only repeats what the log still holds.

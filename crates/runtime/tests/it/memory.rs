@@ -1,7 +1,7 @@
 //! Memory over its desk: kept once with every source, found hot and cold, strong again when it was of use.
 
 use cortex_runtime::{MemoryDesk, MemoryError, NewMemory, Recall, Recalled, RecalledItem};
-use cortex_store::{FactFilter, KeptAs, PageRequest};
+use cortex_store::{FactFilter, Keep, KeptAs, PageRequest};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime, topic};
 use cortex_types::{Fact, FactScope, FactSource, FactSourceKind, FactTier, InboxStatus};
 use serde_json::json;
@@ -22,7 +22,7 @@ fn told(text: &str, by: &str) -> NewMemory {
         source: FactSource { kind: FactSourceKind::Person, reference: by.to_owned() },
         metadata_json: None,
         idempotency_key: None,
-        upsert: false,
+        keep: Keep::Once,
     }
 }
 
@@ -93,7 +93,7 @@ async fn a_key_is_replayed_and_an_upsert_replaces_what_it_said() {
     let replay = memory.remember(keyed("The office is in Bruges", "office")).await.unwrap();
     assert_eq!((replay.outcome, &replay.id), (KeptAs::Replayed, &first.id));
     assert_eq!(memory.find(first.id.clone()).await.unwrap().unwrap().text, "The office is in Ghent");
-    let upsert = NewMemory { upsert: true, ..keyed("The office is in Bruges", "office") };
+    let upsert = NewMemory { keep: Keep::Upsert, ..keyed("The office is in Bruges", "office") };
     let updated = memory.remember(upsert.clone()).await.unwrap();
     assert_eq!((updated.outcome, &updated.id), (KeptAs::Updated, &first.id));
     let now = memory.find(first.id.clone()).await.unwrap().unwrap();
@@ -119,7 +119,7 @@ async fn what_cannot_be_remembered_is_refused() {
         async move { memory.remember(new).await.unwrap_err().to_string() }
     };
     assert_eq!(refused(told(" \n", "ada")).await, "content is required");
-    let without_key = NewMemory { upsert: true, ..told("a fact", "ada") };
+    let without_key = NewMemory { keep: Keep::Upsert, ..told("a fact", "ada") };
     assert_eq!(refused(without_key).await, "upsert requires idempotency_key");
     assert!(matches!(memory.remember(told(&"x".repeat(40_000), "ada")).await, Err(MemoryError::TooLong)));
 }
@@ -320,4 +320,64 @@ async fn a_forgotten_fact_leaves_the_summaries_that_told_it() {
     flow.runtime.memory().forget(id).await.unwrap();
     let after = summary().await;
     assert!(!after.contains("1815") && after.contains("gate squeaks"), "{after}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_joined_a_fact_of_others_gets_one_of_its_own_when_it_says_something_else() {
+    let time = FrozenTime::hold();
+    let flow = RuntimeSetup::scripted(json!({}), &time).start().await;
+    let memory = flow.runtime.memory();
+    let first = memory.remember(keyed("The office is in Ghent", "a")).await.unwrap();
+    let joined = memory.remember(keyed("The office is in Ghent.", "b")).await.unwrap();
+    assert_eq!((joined.outcome, &joined.id), (KeptAs::Merged, &first.id));
+    let other = NewMemory { keep: Keep::Upsert, ..keyed("Lunch is at noon", "b") };
+    let own = memory.remember(other).await.unwrap();
+    assert_eq!(own.outcome, KeptAs::Created);
+    let text = |fact: Option<Fact>| fact.unwrap().text;
+    assert_eq!(text(memory.find(first.id).await.unwrap()), "The office is in Ghent", "what a said stays");
+    assert_eq!(text(memory.find(own.id.clone()).await.unwrap()), "Lunch is at noon");
+    let again = NewMemory { keep: Keep::Upsert, ..keyed("Lunch is at one", "b") };
+    assert_eq!(memory.remember(again).await.unwrap().id, own.id, "from now on it is its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_forgotten_is_not_learned_again_and_a_persons_change_stays() {
+    let time = FrozenTime::hold();
+    let flow = RuntimeSetup::scripted(json!({}), &time).start().await;
+    let memory = flow.runtime.memory();
+    let learned = |text: &str, key: &str| NewMemory { keep: Keep::Learned, ..keyed(text, key) };
+    let gone = memory.remember(learned("The user likes tea", "1")).await.unwrap().id;
+    let changed = memory.remember(learned("The user lives in Bonn", "2")).await.unwrap().id;
+    assert!(memory.forget(gone).await.unwrap());
+    memory.edit(changed.clone(), Some("The user lives in Ghent".to_owned()), None, "ada").await.unwrap();
+    let again = memory.remember(learned("the user likes tea.", "3")).await.unwrap();
+    assert_eq!(again.outcome, KeptAs::Forgotten);
+    let again = memory.remember(learned("The user lives in Bonn", "2")).await.unwrap();
+    assert_eq!(again.outcome, KeptAs::Replayed);
+    assert_eq!(memory.find(changed).await.unwrap().unwrap().text, "The user lives in Ghent");
+    assert_eq!(memory.count(FactTier::Hot).await.unwrap(), 1);
+    memory.remember(told("The user likes tea", "ada")).await.unwrap();
+    assert_eq!(
+        memory.remember(learned("The user likes tea", "3")).await.unwrap().outcome,
+        KeptAs::Merged,
+        "a person said it again"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_facts_do_not_hide_what_was_said() {
+    let time = FrozenTime::hold();
+    let flow = RuntimeSetup::scripted(json!({ "otherwise": { "say": "I see." } }), &time).start().await;
+    let memory = flow.runtime.memory();
+    for place in ["Ghent", "Bruges", "Ypres", "Liege", "Namur", "Mons", "Aalst", "Genk", "Hasselt", "Tournai"]
+    {
+        memory.remember(told(&format!("The harbour museum of {place} shows ships"), "ada")).await.unwrap();
+    }
+    let said = "The harbour museum of Ostend shows lamps and closes on Tuesdays";
+    let id = flow.say("a", said).await;
+    flow.reaches(&id, InboxStatus::Done).await;
+    let hits = memory.recall(Recall::of("When does the harbour museum of Ostend close?", 10)).await.unwrap();
+    let is_there =
+        hits.iter().any(|hit| matches!(&hit.item, RecalledItem::Turn(turn) if turn.content == said));
+    assert!(is_there, "{hits:#?}");
 }

@@ -4,7 +4,7 @@ use crate::embedding_side::EmbeddingSide;
 use crate::images::take_images;
 use cortex_models::{Embedder, EmbeddingSettings};
 use cortex_runtime::{NewMemory, Recall, RecallBy, Reembedding};
-use cortex_store::VectorCounts;
+use cortex_store::{Keep, KeptAs, VectorCounts};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestRuntime, offline_models};
 use cortex_types::{FactScope, FactSource, FactSourceKind, InboxStatus};
 use fail::FailScenario;
@@ -40,7 +40,7 @@ fn told(text: String) -> NewMemory {
         source: FactSource { kind: FactSourceKind::Person, reference: "ada".to_owned() },
         metadata_json: None,
         idempotency_key: None,
-        upsert: false,
+        keep: Keep::Once,
     }
 }
 
@@ -144,4 +144,31 @@ async fn without_the_embedding_server_memory_works_by_words_and_the_vector_comes
     assert_eq!(memory.reembed(&CancellationToken::new()).await.unwrap(), Reembedding::Done(1));
     let by_letters = Recall { by: RecallBy::Meaning, ..Recall::of("painted", 3) };
     assert_eq!(memory.recall(by_letters).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_words_are_one_fact_while_no_vector_can_be_made() {
+    let time = FrozenTime::hold();
+    let side = EmbeddingSide::listen().await;
+    side.answers(0);
+    let flow = start(&time, filled(&time).await, remote(&side, &time)).await;
+    let memory = flow.runtime.memory();
+    let again = memory.remember(told("Fact number 7 is of some use".to_owned())).await.unwrap();
+    assert_eq!(again.outcome, KeptAs::Merged);
+    assert_eq!(memory.vector_status().await.unwrap().facts.texts, FACTS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_that_the_model_refuses_holds_up_no_other() {
+    let time = FrozenTime::hold();
+    let side = EmbeddingSide::listen().await;
+    side.refuses("number 7 ");
+    let flow = start(&time, filled(&time).await, remote(&side, &time)).await;
+    let memory = flow.runtime.memory();
+    let ended = memory.reembed(&CancellationToken::new()).await.unwrap();
+    assert_eq!(ended, Reembedding::Done(FACTS + 2 - 1));
+    assert_eq!(
+        memory.vector_status().await.unwrap().facts,
+        VectorCounts { texts: FACTS, embedded: FACTS - 1 }
+    );
 }

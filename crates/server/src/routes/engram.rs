@@ -13,7 +13,7 @@ use cortex_api::{
     EngramStats, EngramWell,
 };
 use cortex_runtime::{MemoryError, NewMemory, Recall, RecalledItem, access_count};
-use cortex_store::KeptAs;
+use cortex_store::{Keep, KeptAs};
 use cortex_types::{FactId, FactScope, FactSource, FactSourceKind, FactTier};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
@@ -80,12 +80,12 @@ pub(crate) async fn remember(
         source: FactSource { kind: FactSourceKind::Import, reference: CLIENT.to_owned() },
         metadata_json,
         idempotency_key: request.idempotency_key,
-        upsert: request.upsert,
+        keep: if request.upsert { Keep::Upsert } else { Keep::Once },
     };
     let kept = app.runtime.memory().remember(new).await?;
     let status = match kept.outcome {
         // A replay gets the answer of the first time.
-        KeptAs::Created | KeptAs::Replayed => EngramKept::Created,
+        KeptAs::Created | KeptAs::Replayed | KeptAs::Forgotten => EngramKept::Created,
         KeptAs::Updated | KeptAs::Merged => EngramKept::Updated,
     };
     Ok(Json(EngramRemembered { id: kept.id.to_string(), status }))

@@ -1,44 +1,111 @@
 //! How a fact comes to be kept once: known key, further source of one that says the same, or a row of its own.
 
 use super::read::{fact_checksum, origins};
-use super::{FactEdit, FactToKeep, Keep, KeptAs, KeptFact, seq_of};
+use super::{FactEdit, FactToKeep, Keep, KeptAs, KeptFact, forgotten, seq_of};
 use crate::memory_index::{self, StoredVector};
 use crate::{StoreError, checksum};
 use cortex_types::{Fact, FactId, FactOrigin, FactScope, Millis, NewFact};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
 
+/// A fact that is there.
+struct PresentFact {
+    seq: i64,
+    id: FactId,
+}
+
+impl PresentFact {
+    fn kept_as(self, outcome: KeptAs) -> KeptFact {
+        KeptFact { seq: self.seq, id: self.id, outcome }
+    }
+}
+
+/// Whose fact a key points to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joins {
+    Nobody,
+    Others,
+}
+
 pub(super) fn keep(connection: &Connection, new: &FactToKeep, now: Millis) -> Result<KeptFact, StoreError> {
     let fact = &new.fact;
-    let origin = FactOrigin { source: fact.source.clone(), text: fact.text.clone(), at: now };
     let known = match &fact.idempotency_key {
         Some(key) => known_key(connection, &fact.scope, key)?,
         None => None,
     };
-    let kept = match (known, &new.keep) {
-        (Some((seq, id)), Keep::Once) => KeptFact { seq, id, outcome: KeptAs::Replayed },
-        (Some((seq, id)), Keep::Upsert) => {
-            let changed = replace(connection, seq, &id, new, now)?;
-            if changed {
-                add_origin(connection, seq, &origin)?;
-            }
-            KeptFact { seq, id, outcome: KeptAs::Updated }
+    let kept = match (known, new.keep) {
+        (Some(known), Keep::Once | Keep::Learned) => known.kept_as(KeptAs::Replayed),
+        (Some(known), Keep::Upsert) => upsert(connection, known, new, now)?,
+        (None, Keep::Learned) if forgotten::has(connection, &fact.scope, &fact.text)? => {
+            KeptFact { seq: 0, id: fact.id.clone(), outcome: KeptAs::Forgotten }
         }
-        (None, Keep::Once | Keep::Upsert) => match existing(connection, new.near_duplicate.as_ref())? {
-            Some((seq, id)) => {
-                merge(connection, seq, std::slice::from_ref(&origin), now)?;
-                add_keys(connection, seq, &fact.scope, fact.idempotency_key.as_slice())?;
-                KeptFact { seq, id, outcome: KeptAs::Merged }
-            }
-            None => {
-                let seq = insert(connection, &as_it_will_be(fact, origin, now))?;
-                memory_index::put_fact_vector(connection, seq, new.vector.as_ref())?;
-                KeptFact { seq, id: fact.id.clone(), outcome: KeptAs::Created }
-            }
-        },
+        (None, Keep::Learned) => add(connection, new, None, now)?,
+        (None, Keep::Once | Keep::Upsert) => {
+            forgotten::remove(connection, &fact.scope, &fact.text)?;
+            add(connection, new, None, now)?
+        }
     };
     fail_point!("fact.keep.before_commit");
     Ok(kept)
+}
+
+/// What a key's fact says is replaced where the fact is its alone. One that others told too stays theirs, and the key
+/// gets a fact of its own.
+fn upsert(
+    connection: &Connection,
+    known: PresentFact,
+    new: &FactToKeep,
+    now: Millis,
+) -> Result<KeptFact, StoreError> {
+    let fact = &new.fact;
+    let before: String = connection
+        .prepare_cached("SELECT text FROM facts WHERE seq = ?1")?
+        .query_row([known.seq], |row| row.get(0))?;
+    if before == fact.text || is_its_alone(connection, known.seq)? {
+        if replace(connection, known.seq, &known.id, new, now)? {
+            add_origin(connection, known.seq, &origin_of(fact, now))?;
+        }
+        return Ok(known.kept_as(KeptAs::Updated));
+    }
+    connection
+        .prepare_cached("DELETE FROM fact_keys WHERE scope = ?1 AND scope_key = ?2 AND idempotency_key = ?3")?
+        .execute(params![fact.scope.kind(), fact.scope.key(), fact.idempotency_key])?;
+    add(connection, new, Some(&known.id), now)
+}
+
+/// A fact of one key that made it.
+fn is_its_alone(connection: &Connection, seq: i64) -> Result<bool, StoreError> {
+    let mut keys = connection
+        .prepare_cached("SELECT count(*) = 1 AND min(is_own) FROM fact_keys WHERE fact_seq = ?1")?;
+    Ok(keys.query_row([seq], |row| row.get(0))?)
+}
+
+/// A further source of a fact that says the same, unless that is `not`, or a row of its own. What has metadata of its
+/// own has a row of its own.
+fn add(
+    connection: &Connection,
+    new: &FactToKeep,
+    not: Option<&FactId>,
+    now: Millis,
+) -> Result<KeptFact, StoreError> {
+    let fact = &new.fact;
+    let origin = origin_of(fact, now);
+    let same = match fact.metadata_json {
+        Some(_) => None,
+        None => says_the_same(connection, new.near_duplicate.as_ref(), &fact.scope, &fact.text)?,
+    };
+    if let Some(known) = same.filter(|known| not != Some(&known.id)) {
+        merge(connection, known.seq, std::slice::from_ref(&origin), now)?;
+        add_keys(connection, known.seq, &fact.scope, fact.idempotency_key.as_slice(), Joins::Others)?;
+        return Ok(known.kept_as(KeptAs::Merged));
+    }
+    let seq = insert(connection, &as_it_will_be(fact, origin, now))?;
+    memory_index::put_fact_vector(connection, seq, new.vector.as_ref())?;
+    Ok(KeptFact { seq, id: fact.id.clone(), outcome: KeptAs::Created })
+}
+
+fn origin_of(fact: &NewFact, now: Millis) -> FactOrigin {
+    FactOrigin { source: fact.source.clone(), text: fact.text.clone(), at: now }
 }
 
 pub(super) fn restore(
@@ -47,20 +114,20 @@ pub(super) fn restore(
     near_duplicate: Option<&FactId>,
     vector: Option<&StoredVector>,
 ) -> Result<KeptFact, StoreError> {
-    let mut known = seq_of(connection, &fact.id)?.map(|seq| (seq, fact.id.clone()));
+    let mut known = existing(connection, Some(&fact.id))?;
     for key in &fact.idempotency_keys {
         known = match known {
             Some(found) => Some(found),
             None => known_key(connection, &fact.scope, key)?,
         };
     }
-    if let Some((seq, id)) = known {
-        return Ok(KeptFact { seq, id, outcome: KeptAs::Replayed });
+    if let Some(known) = known {
+        return Ok(known.kept_as(KeptAs::Replayed));
     }
-    if let Some((seq, id)) = existing(connection, near_duplicate)? {
-        merge(connection, seq, &fact.origins, fact.updated_at)?;
-        add_keys(connection, seq, &fact.scope, &fact.idempotency_keys)?;
-        return Ok(KeptFact { seq, id, outcome: KeptAs::Merged });
+    if let Some(known) = says_the_same(connection, near_duplicate, &fact.scope, &fact.text)? {
+        merge(connection, known.seq, &fact.origins, fact.updated_at)?;
+        add_keys(connection, known.seq, &fact.scope, &fact.idempotency_keys, Joins::Others)?;
+        return Ok(known.kept_as(KeptAs::Merged));
     }
     let seq = insert(connection, fact)?;
     memory_index::put_fact_vector(connection, seq, vector)?;
@@ -136,7 +203,7 @@ fn insert(connection: &Connection, fact: &Fact) -> Result<i64, StoreError> {
         ])?;
     let seq = connection.last_insert_rowid();
     fact.origins.iter().try_for_each(|origin| add_origin(connection, seq, origin))?;
-    add_keys(connection, seq, &fact.scope, &fact.idempotency_keys)?;
+    add_keys(connection, seq, &fact.scope, &fact.idempotency_keys, Joins::Nobody)?;
     Ok(seq)
 }
 
@@ -144,7 +211,7 @@ fn known_key(
     connection: &Connection,
     scope: &FactScope,
     key: &str,
-) -> Result<Option<(i64, FactId)>, StoreError> {
+) -> Result<Option<PresentFact>, StoreError> {
     let found = connection
         .prepare_cached(
             "SELECT facts.id FROM fact_keys JOIN facts ON facts.seq = fact_keys.fact_seq
@@ -152,14 +219,37 @@ fn known_key(
         )?
         .query_row(params![scope.kind(), scope.key(), key], |row| row.get::<_, String>(0))
         .optional()?;
-    let Some(id) = found else { return Ok(None) };
+    named(connection, found)
+}
+
+/// The neighbour that was found by its vector, or the same words: those are found while there are no vectors, too.
+fn says_the_same(
+    connection: &Connection,
+    near_duplicate: Option<&FactId>,
+    scope: &FactScope,
+    text: &str,
+) -> Result<Option<PresentFact>, StoreError> {
+    if let Some(near) = existing(connection, near_duplicate)? {
+        return Ok(Some(near));
+    }
+    let found = connection
+        .prepare_cached(
+            "SELECT id FROM facts WHERE scope = ?1 AND scope_key = ?2 AND text = ?3 ORDER BY seq LIMIT 1",
+        )?
+        .query_row(params![scope.kind(), scope.key(), text], |row| row.get::<_, String>(0))
+        .optional()?;
+    named(connection, found)
+}
+
+fn named(connection: &Connection, id: Option<String>) -> Result<Option<PresentFact>, StoreError> {
+    let Some(id) = id else { return Ok(None) };
     let id = id.parse().map_err(|_| StoreError::Damaged(format!("fact {id}: its id is no id")))?;
     existing(connection, Some(&id))
 }
 
-fn existing(connection: &Connection, id: Option<&FactId>) -> Result<Option<(i64, FactId)>, StoreError> {
+fn existing(connection: &Connection, id: Option<&FactId>) -> Result<Option<PresentFact>, StoreError> {
     let Some(id) = id else { return Ok(None) };
-    Ok(seq_of(connection, id)?.map(|seq| (seq, id.clone())))
+    Ok(seq_of(connection, id)?.map(|seq| PresentFact { seq, id: id.clone() }))
 }
 
 /// What was said again is of today: it is hot, and it has one source more.
@@ -229,12 +319,19 @@ fn add_origin(connection: &Connection, seq: i64, origin: &FactOrigin) -> Result<
     Ok(())
 }
 
-fn add_keys(connection: &Connection, seq: i64, scope: &FactScope, keys: &[String]) -> Result<(), StoreError> {
+fn add_keys(
+    connection: &Connection,
+    seq: i64,
+    scope: &FactScope,
+    keys: &[String],
+    joins: Joins,
+) -> Result<(), StoreError> {
     let mut add = connection.prepare_cached(
-        "INSERT INTO fact_keys(scope, scope_key, idempotency_key, fact_seq) VALUES (?1, ?2, ?3, ?4)
+        "INSERT INTO fact_keys(scope, scope_key, idempotency_key, fact_seq, is_own) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO NOTHING",
     )?;
+    let is_own = joins == Joins::Nobody;
     keys.iter()
-        .try_for_each(|key| add.execute(params![scope.kind(), scope.key(), key, seq]).map(|_| ()))
+        .try_for_each(|key| add.execute(params![scope.kind(), scope.key(), key, seq, is_own]).map(|_| ()))
         .map_err(StoreError::from)
 }

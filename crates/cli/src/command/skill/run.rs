@@ -96,6 +96,7 @@ async fn call(skills: SkillSet, args: &Args, timeout: Duration) -> Result<ToolOu
     let checked = registry.check(args.tool.as_str(), &args.arguments).map_err(|error| failed(&error))?;
     let context = CallContext {
         topic: TopicRef { source: SOURCE.to_owned(), topic_key: TOPIC.to_owned() },
+        event: None,
         user_id: USER.to_owned(),
         now: SystemClock::start().now(),
         cancel: CancellationToken::new(),

@@ -26,6 +26,8 @@ pub(super) struct ModelFact {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Model {
     pub(super) facts: Vec<ModelFact>,
+    /// The key that made each fact; others joined it.
+    made_by: BTreeMap<FactId, String>,
     /// The model of each fact's vector.
     pub(super) fact_vectors: BTreeMap<FactId, String>,
     /// Texts of the turns in order, and how many of them are indexed.
@@ -50,16 +52,24 @@ impl Model {
         let known = told
             .key
             .and_then(|key| self.facts.iter_mut().find(|fact| fact.keys.iter().any(|known| known == key)));
+        let mut parted = None;
         if let Some(fact) = known {
             if !told.upsert {
                 return (fact.id.clone(), KeptAs::Replayed);
             }
-            fact.text = told.text.to_owned();
-            fact.said.push(told.text.to_owned());
-            self.fact_vectors.insert(fact.id.clone(), told.vector_model.to_owned());
-            return (fact.id.clone(), KeptAs::Updated);
+            if fact.keys.len() == 1 && self.made_by.get(&fact.id).map(String::as_str) == told.key {
+                fact.text = told.text.to_owned();
+                fact.said.push(told.text.to_owned());
+                self.fact_vectors.insert(fact.id.clone(), told.vector_model.to_owned());
+                return (fact.id.clone(), KeptAs::Updated);
+            }
+            // Others told it too: the key goes its own way.
+            fact.keys.retain(|key| Some(key.as_str()) != told.key);
+            self.made_by.retain(|id, key| (&fact.id, Some(key.as_str())) != (id, told.key));
+            parted = Some(fact.id.clone());
         }
-        if let Some(fact) = self.facts.iter_mut().find(|fact| told.like == Some(&fact.id)) {
+        let like = told.like.filter(|like| parted.as_ref() != Some(like));
+        if let Some(fact) = self.facts.iter_mut().find(|fact| like == Some(&fact.id)) {
             fact.said.push(told.text.to_owned());
             fact.keys.extend(told.key.map(str::to_owned));
             fact.keys.sort();
@@ -77,6 +87,7 @@ impl Model {
             accessed: now,
         });
         self.fact_vectors.insert(told.id.clone(), told.vector_model.to_owned());
+        self.made_by.extend(told.key.map(|key| (told.id.clone(), key.to_owned())));
         (told.id.clone(), KeptAs::Created)
     }
 

@@ -150,7 +150,7 @@ impl World {
             let expected: Vec<i64> =
                 rows.iter().filter(|fact| names(&fact.text)).map(|fact| fact.seq).collect();
             same("full text of facts", &hits, &expected)?;
-            let hits = self.store.memory_index().search_turns(query, 9).await.map_err(told)?;
+            let hits = self.store.memory_index().search_turns(query, None, 9).await.map_err(told)?;
             let indexed = self.model.turns.iter().take(self.model.indexed);
             let expected = indexed.filter(|text| names(text)).count();
             same("full text of turns", &hits.len(), &expected)?;
