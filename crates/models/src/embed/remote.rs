@@ -125,13 +125,10 @@ impl RemoteEmbedder {
 }
 
 fn failed(error: CallError) -> EmbedError {
-    match error {
-        // What it says of a text it cannot take; a wrong path or model is mended by a person, so it is asked again.
-        CallError::Rejected { status: 400 | 413 | 422, .. } | CallError::Filtered => {
-            EmbedError::Refused(error.to_string())
-        }
-        other => EmbedError::Away(other.to_string()),
-    }
+    // What it says of a text it cannot take; a wrong path or model is mended by a person, so it is asked again.
+    let is_refused =
+        matches!(error, CallError::Rejected { status: 400 | 413 | 422, .. } | CallError::Filtered);
+    if is_refused { EmbedError::Refused(error.to_string()) } else { EmbedError::Away(error.to_string()) }
 }
 
 fn malformed(what: &str) -> EmbedError {

@@ -41,7 +41,7 @@ async fn heard(flow: &TestRuntime, topic: &TopicRef, user: &str, text: &str) -> 
 }
 
 /// Says something and waits for the end of its turn.
-async fn say(flow: &TestRuntime, topic: &TopicRef, user: &str, text: &str) -> EventId {
+pub(crate) async fn say(flow: &TestRuntime, topic: &TopicRef, user: &str, text: &str) -> EventId {
     let AcceptedEvent::Queued(id) = heard(flow, topic, user, text).await else { panic!("not queued") };
     flow.reaches(&id, InboxStatus::Done).await;
     id

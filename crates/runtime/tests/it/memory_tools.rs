@@ -1,7 +1,8 @@
 //! `memory.*` and `session.history` as a model calls them, by their own names and by the seed's.
 
+use crate::channel::say;
 use cortex_store::{FactFilter, PageRequest};
-use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime};
+use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestRuntime, topic};
 use cortex_types::{EventId, InboxStatus, StepBody, ToolEnding};
 use serde_json::{Value, json};
 
@@ -128,4 +129,38 @@ async fn the_history_of_this_and_of_other_topics_is_read_page_by_page() {
     assert_eq!(lines(&flow, &long_ago).await, Vec::<Value>::new());
     let wrong = told(&flow, "home", "call 5").await;
     assert_eq!(answer(&flow, &wrong).await.1, ToolEnding::Refused);
+}
+
+/// Ada and Eve are two people.
+async fn start_for_two(time: &FrozenTime, store: TempStore, script: Value) -> TestRuntime {
+    let setup = RuntimeSetup::scripted(script, time).flow(|flow| {
+        for person in ["ada", "eve"] {
+            flow.channels.identities.insert(person.to_owned(), vec![person.to_owned()]);
+        }
+    });
+    setup.start_on(store).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_person_neither_finds_nor_forgets_what_another_told() {
+    let time = FrozenTime::hold();
+    let call = |name: &str, arguments: Value| json!({ "toolCalls": [{ "id": "1", "name": name, "arguments": arguments }] });
+    let script = json!({ "answers": [{ "when": { "afterTool": "memory.remember" }, "say": "Done." }],
+        "otherwise": call("memory.remember", json!({ "text": "The PIN of the card is 4711" })) });
+    let flow = start_for_two(&time, TempStore::create(), script).await;
+    let id = say(&flow, &topic("test", "a"), "ada", "the PIN of the card is 4711").await;
+    let fact = answer(&flow, &id).await.0.strip_prefix("remembered: ").unwrap().to_owned();
+    let script = json!({ "answers": [
+        { "when": { "afterTool": "memory.query" }, "say": "Done." },
+        { "when": { "afterTool": "memory.forget" }, "say": "Done." },
+        { "when": { "equals": "find" }, "toolCalls": [
+            { "id": "1", "name": "memory.query", "arguments": { "query": "PIN of the card" } }] },
+    ], "otherwise": call("memory.forget", json!({ "id": fact })) });
+    let flow = start_for_two(&time, flow.stop().await, script).await;
+    let found = say(&flow, &topic("test", "e"), "eve", "find").await;
+    assert!(!answer(&flow, &found).await.0.contains("4711"), "{:?}", answer(&flow, &found).await);
+    let forgot = say(&flow, &topic("test", "e"), "eve", "forget it").await;
+    assert_eq!(answer(&flow, &forgot).await.1, ToolEnding::Refused);
+    let found = say(&flow, &topic("test", "other"), "ada", "find").await;
+    assert!(answer(&flow, &found).await.0.contains("4711"), "and she finds it anywhere");
 }

@@ -87,6 +87,7 @@ pub(crate) async fn ready(set: &McpSet) {
 pub(crate) fn context() -> CallContext {
     CallContext {
         topic: TopicRef { source: "test".to_owned(), topic_key: "t".to_owned() },
+        event: None,
         user_id: "u".to_owned(),
         now: Millis(0),
         cancel: CancellationToken::new(),
