@@ -2,7 +2,7 @@
 
 mod directive;
 
-pub(crate) use directive::Stripper;
+pub(crate) use directive::{SafeText, Stripper};
 
 pub(crate) use cortex_types::SILENCE_MARK;
 

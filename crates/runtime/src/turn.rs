@@ -169,7 +169,7 @@ async fn perform(
             Ok(Performed::Nothing)
         }
         Effect::CallModel(request) => {
-            let (asked, calls) = call_model(parts, models, &event.id, &request, cancel).await;
+            let (asked, calls) = call_model(parts, models, event, &request, cancel).await;
             journal.unpaid.extend(calls);
             fail_point!("turn.after_model");
             match asked {

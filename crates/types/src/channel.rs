@@ -77,6 +77,11 @@ impl ChannelSettings {
         self.mode_of(if follows { source } else { channel })
     }
 
+    /// Whether an event of `channel` may say something to `target`, which is where its topic is (D18).
+    pub fn may_say(&self, channel: &str, target: &str) -> bool {
+        self.mode_of_event(channel, target) == ChannelMode::Live && self.mode_of(target) == ChannelMode::Live
+    }
+
     /// The accounts of the person that this user is.
     pub fn accounts_of(&self, user_id: &str) -> Accounts {
         if self.identities.is_empty() {

@@ -28,6 +28,15 @@ impl Default for Stripper {
     }
 }
 
+/// What may be shown of an answer that grows.
+pub(crate) struct SafeText<'a> {
+    pub(crate) lines: &'a str,
+    /// Of the line that has no end yet.
+    pub(crate) open: String,
+    /// The directives so far send all of it to other channels alone.
+    pub(crate) is_for_elsewhere: bool,
+}
+
 /// A code fence that is open: its letter and how many of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fence {
@@ -47,26 +56,30 @@ impl Stripper {
     }
 
     /// The text so far: of complete lines, and of the open one what cannot become a directive any more.
-    pub(crate) fn safe(&self) -> (&str, String) {
+    pub(crate) fn safe(&self) -> SafeText<'_> {
         let line = &self.open_line;
         // Whether a line opens a fence is known at its end.
         let undecided = self.fence.is_none() && opened(line).is_some();
         let held = held_back(line, undecided);
-        let shown = match self.fence {
-            Some(_) => line.clone(),
-            None if undecided => line[..held].to_owned(),
+        let (open, targets) = match self.fence {
+            Some(_) => (line.clone(), self.targets.clone()),
+            None if undecided => (line[..held].to_owned(), self.targets.clone()),
             None => self.stripped(&line[..held]),
         };
-        (&self.text, shown)
+        SafeText {
+            lines: &self.text,
+            open,
+            is_for_elsewhere: !targets.current && !targets.channels.is_empty(),
+        }
     }
 
-    /// A piece behind the text so far, without its directives.
-    fn stripped(&self, piece: &str) -> String {
+    /// A piece behind the text so far, without its directives, and the targets with them.
+    fn stripped(&self, piece: &str) -> (String, Targets) {
         let before: String = self.text.chars().next_back().into_iter().collect();
         let at = before.len();
-        let mut tail = Self { text: before, ..Self::default() };
+        let mut tail = Self { text: before, targets: self.targets.clone(), ..Self::default() };
         tail.strip(piece);
-        tail.text.split_off(at)
+        (tail.text.split_off(at), tail.targets)
     }
 
     pub(crate) fn finish(mut self) -> (String, Targets) {

@@ -2,6 +2,7 @@
 
 use crate::cortex::Cortex;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 fn mode_of(cortex: &Cortex, channel: &str) -> String {
@@ -82,4 +83,46 @@ fn the_context_of_a_topic_can_be_seen() {
     }
     assert_eq!(cortex.run(&["context", "undo", "--topic", "garden"]).code, Some(0));
     assert_eq!(cortex.run(&["context", "show", "--topic", "unknown"]).code, Some(1));
+}
+
+#[test]
+fn what_a_shadow_channel_would_have_said_is_not_shown_at_the_command_line() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "a secret plan"}})).started();
+    assert_eq!(cortex.run(&["channel", "mode", "cli", "shadow"]).code, Some(0));
+    let line = "(nothing was sent: the target channel cli is shadow; `cortex shadow report` shows what would have been)";
+    let sent = cortex.run(&["send", "hello"]);
+    assert_eq!((sent.code, sent.stdout.as_str(), sent.stderr), (Some(0), "", format!("{line}\n")));
+    let chat = cortex.run_with_input(&["chat"], "hello\n");
+    assert_eq!((chat.code, chat.stdout.as_str(), chat.stderr), (Some(0), "", format!("{line}\n")));
+    let sent = cortex.json(&["send", "hello", "--json"]);
+    assert_eq!(
+        (&sent["replies"], &sent["heldBack"]),
+        (&json!([]), &json!(["the target channel cli is shadow"]))
+    );
+    let report = cortex.run(&["shadow", "report"]).stdout;
+    assert!(report.contains("a secret plan"), "{report}");
+}
+
+#[test]
+fn an_answer_for_another_channel_is_told_and_not_waited_for() {
+    let settings = r#"{"defaultMode": "live", "channels": {"phone": {"mode": "live", "topic": "1"}}}"#;
+    let both = json!({"when": {"equals": "both"}, "say": "[[send_to:phone]][[reply_to_current]] Dinner."});
+    let script = json!({"answers": [both], "otherwise": {"say": "[[send_to:phone]] Dinner."}});
+    let cortex = Cortex::scripted(&script).with_file(settings).started();
+    let sent = cortex.run(&["send", "tell them"]);
+    assert_eq!(
+        (sent.code, sent.stdout.as_str(), sent.stderr.as_str()),
+        (Some(0), "", "(sent to channel phone: queued)\n")
+    );
+    let both = cortex.run(&["send", "both"]);
+    assert_eq!(
+        (both.code, both.stdout.as_str(), both.stderr.as_str()),
+        (Some(0), "Dinner.\n", "(sent to channel phone: queued)\n")
+    );
+    let sent = cortex.json(&["send", "tell them", "--json"]);
+    let elsewhere = &sent["elsewhere"][0];
+    assert_eq!(
+        (&sent["replies"], &elsewhere["channel"], &elsewhere["status"]),
+        (&json!([]), &json!("phone"), &json!("pending"))
+    );
 }
