@@ -58,6 +58,30 @@ fn a_hang_up_has_the_server_read_its_modes_again_and_not_end() {
 }
 
 #[test]
+fn a_hang_up_with_a_broken_file_leaves_the_modes_as_they_are() {
+    let settings = r#"{"channels": {"telegram": "shadow"}}"#;
+    let cortex = Cortex::quiet().with_file(settings).started();
+    let pid = Pid::from_raw(i32::try_from(cortex.pid()).unwrap()).unwrap();
+    for broken in [r#"{"channels": {"telegram": "#, r#"{"channels": {"telegram": "loud"}}"#] {
+        std::fs::write(cortex.path("server.json"), broken).unwrap();
+        let refusals = refusals_in_log(&cortex);
+        kill_process(pid, Signal::HUP).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while refusals_in_log(&cortex) == refusals {
+            assert!(Instant::now() < deadline, "the file was not read again");
+        }
+        assert_eq!(mode_of(&cortex, "telegram"), "shadow", "after {broken}");
+    }
+    assert_eq!(cortex.run(&["channel", "mode", "telegram", "live"]).code, Some(78));
+    assert_eq!(mode_of(&cortex, "telegram"), "shadow");
+}
+
+fn refusals_in_log(cortex: &Cortex) -> usize {
+    let log = cortex.run(&["logs"]).stdout;
+    log.matches("those before stay in force").count()
+}
+
+#[test]
 fn a_word_that_is_no_mode_stops_the_start_and_the_command() {
     let cortex = Cortex::quiet().with_file(r#"{"channels": {"telegram": "loud"}}"#);
     let ran = cortex.run(&["serve"]);
@@ -104,6 +128,26 @@ fn what_a_shadow_channel_would_have_said_is_not_shown_at_the_command_line() {
 }
 
 #[test]
+fn the_shadow_report_has_what_was_sent_beside_what_was_not() {
+    let settings = r#"{"defaultMode": "live", "channels": {"phone": {"mode": "shadow", "topic": "1"}}}"#;
+    let script = json!({"otherwise": {"say": "[[send_to:phone]][[reply_to_current]] Dinner."}});
+    let cortex = Cortex::scripted(&script).with_file(settings).started();
+    let sent = cortex.run(&["send", "tell them"]);
+    let held = "(nothing was sent: the target channel phone is shadow; `cortex shadow report` shows what would have been)";
+    assert_eq!((sent.code, sent.stdout.as_str(), sent.stderr), (Some(0), "Dinner.\n", format!("{held}\n")));
+    let report = cortex.json(&["shadow", "report", "--json"]);
+    let item = &report["items"][0];
+    let places = |rows: &serde_json::Value| -> Vec<String> {
+        let place = |row: &serde_json::Value| format!("{}: {}", row["source"], row["text"]);
+        rows.as_array().unwrap().iter().map(place).collect()
+    };
+    assert_eq!(places(&item["wouldHaveBeenSent"]), [r#""phone": "Dinner.""#]);
+    assert_eq!(places(&item["sent"]), [r#""cli": "Dinner.""#]);
+    let table = cortex.run(&["shadow", "report"]).stdout;
+    assert!(table.contains("cli: Dinner."), "{table}");
+}
+
+#[test]
 fn an_answer_for_another_channel_is_told_and_not_waited_for() {
     let settings = r#"{"defaultMode": "live", "channels": {"phone": {"mode": "live", "topic": "1"}}}"#;
     let both = json!({"when": {"equals": "both"}, "say": "[[send_to:phone]][[reply_to_current]] Dinner."});
@@ -125,4 +169,56 @@ fn an_answer_for_another_channel_is_told_and_not_waited_for() {
         (&sent["replies"], &elsewhere["channel"], &elsewhere["status"]),
         (&json!([]), &json!("phone"), &json!("pending"))
     );
+}
+
+#[test]
+fn a_topic_key_that_several_sources_have_needs_its_source() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "You said: {{user}}"}})).started();
+    assert_eq!(cortex.run(&["send", "from the shell", "--topic", "garden"]).code, Some(0));
+    let event = json!({
+        "source": "phone", "externalMessageId": "1", "idempotencyKey": "phone:1", "topicKey": "garden",
+        "userId": "ada", "text": "from the phone", "occurredAt": "2026-02-15T20:30:00Z",
+    });
+    let id = cortex.post("/ingest", &event)["eventId"].as_str().unwrap().to_owned();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while cortex.json(&["inbox", "show", &id, "--json"])["status"] != "done" {
+        assert!(Instant::now() < deadline, "the event was not answered");
+    }
+    let unclear = cortex.run(&["context", "show", "--topic", "garden"]);
+    assert_eq!((unclear.code, unclear.stdout.as_str()), (Some(1), ""));
+    let told = "several sources have a topic garden: cli, phone; say which with --source";
+    assert!(unclear.stderr.contains(told), "{}", unclear.stderr);
+    for (source, own, other) in [
+        ("cli", "user: from the shell", "user: from the phone"),
+        ("phone", "user: from the phone", "user: from the shell"),
+    ] {
+        let shown = cortex.run(&["context", "show", "--topic", "garden", "--source", source]);
+        assert!(shown.stdout.contains(own) && !shown.stdout.contains(other), "{source}:\n{}", shown.stdout);
+    }
+}
+
+#[test]
+fn an_op_can_be_seen_and_given_up_at_the_command_line() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "You said: {{user}}"}})).started();
+    let work = json!({
+        "type": "router_job", "description": "find flights", "source": "phone", "topicKey": "trip", "userId": "ada",
+    });
+    let op = cortex.post("/api/v2/ops", &work)["opId"].as_str().unwrap().to_owned();
+    let shown = cortex.run(&["ops", "show", &op]);
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+    for line in ["status       pending\n", "asked by     ada in phone trip\n", "description  find flights\n"]
+    {
+        assert!(shown.stdout.contains(line), "{}", shown.stdout);
+    }
+    let cancelled = cortex.run(&["ops", "cancel", &op]);
+    assert!(
+        cancelled.stdout.contains("result       Error: cancelled by the owner\n"),
+        "{}",
+        cancelled.stdout
+    );
+    let again = cortex.run(&["ops", "cancel", &op]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.contains(&format!("{op} is failed")), "{}", again.stderr);
+    let listed = cortex.json(&["ops", "list", "--status", "failed", "--json"]);
+    assert_eq!(listed["items"][0]["opId"], json!(op));
 }
