@@ -101,6 +101,8 @@ pub struct NackAnswer {
 pub enum NackStatus {
     Pending,
     Dead,
+    /// A channel is no longer live; it does not come again.
+    Suppressed,
 }
 
 /// `GET /api/v2/outbox?…`, newest first.

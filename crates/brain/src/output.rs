@@ -2,9 +2,7 @@
 
 mod directive;
 
-pub(crate) use directive::Stripper;
-
-pub(crate) use cortex_types::SILENCE_MARK;
+pub(crate) use directive::{SafeText, Stripper};
 
 /// An answer, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,13 +45,45 @@ pub fn parse_output(text: &str) -> Output {
     Output::Say { text: trimmed.to_owned(), to: Targets { current, ..targets } }
 }
 
-/// What history keeps as the assistant's words in the topic of the event.
-pub(crate) fn history_line(output: &Output) -> String {
-    match output {
-        Output::Silence => SILENCE_MARK.to_owned(),
-        Output::Say { text, to } if to.current => text.clone(),
-        Output::Say { text, to } => format!("[sent to {}] {text}", to.channels.join(", ")),
+/// What became of an answer's words, once its targets were looked up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Routed {
+    /// Said in the topic of the event.
+    pub here: bool,
+    /// The other channels they went to.
+    pub sent: Vec<String>,
+    pub unsent: Vec<Unsent>,
+}
+
+/// A channel that the words do not reach, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsent {
+    pub channel: String,
+    pub reason: &'static str,
+}
+
+/// What the user is told of channels that could not be reached, in one message; the words are in it unless he has them.
+pub fn unsent_notice(text: &str, routed: &Routed) -> Option<String> {
+    let lines = unsent_lines(&routed.unsent)?;
+    Some(if routed.here { lines } else { format!("{lines}\n\n{text}") })
+}
+
+/// What history keeps as the assistant's words in the topic of the event: what was said there, and what went elsewhere.
+pub fn history_line(text: &str, routed: &Routed) -> String {
+    let words = match (routed.here, routed.sent.as_slice()) {
+        (true, _) => text.to_owned(),
+        (false, []) => return unsent_notice(text, routed).unwrap_or_else(|| text.to_owned()),
+        (false, sent) => format!("[sent to {}] {text}", sent.join(", ")),
+    };
+    match unsent_lines(&routed.unsent) {
+        Some(lines) => format!("{words}\n\n{lines}"),
+        None => words,
     }
+}
+
+fn unsent_lines(unsent: &[Unsent]) -> Option<String> {
+    let line = |unsent: &Unsent| format!("I could not send this to {}: {}", unsent.channel, unsent.reason);
+    (!unsent.is_empty()).then(|| unsent.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// Whether more text could still turn this into silence.
@@ -85,7 +115,6 @@ mod tests {
     fn directives_beside_silence_leave_silence() {
         assert_eq!(parse_output("[[reply_to_current]] NO_REPLY"), Output::Silence);
         assert_eq!(parse_output("[[send_to:telegram]]"), Output::Silence);
-        assert_eq!(history_line(&Output::Silence), "[silence]");
     }
 
     #[test]
@@ -107,10 +136,35 @@ mod tests {
         assert_eq!(parse_output("[[send_to:a-b]][[reply_to_current]]hi"), say("hi", true, &["a-b"]));
     }
 
+    fn routed(here: bool, sent: &[&str], unsent: &[&str]) -> Routed {
+        let unsent = unsent.iter().map(|name| Unsent { channel: (*name).to_owned(), reason: "no way." });
+        Routed { here, sent: sent.iter().map(|&name| name.to_owned()).collect(), unsent: unsent.collect() }
+    }
+
     #[test]
     fn history_says_where_words_went_that_were_not_said_here() {
-        assert_eq!(history_line(&parse_output("[[send_to:a]] [[send_to:b]] hi")), "[sent to a, b] hi");
-        assert_eq!(history_line(&parse_output("[[send_to:a]][[reply_to_current]]hi")), "hi");
+        assert_eq!(history_line("hi", &routed(false, &["a", "b"], &[])), "[sent to a, b] hi");
+        assert_eq!(history_line("hi", &routed(true, &["a"], &[])), "hi");
+    }
+
+    #[test]
+    fn history_never_says_that_words_went_where_they_did_not() {
+        for (routed, line, notice) in [
+            (routed(true, &[], &["x"]), "hi\n\n- x", "- x"),
+            (routed(false, &[], &["x", "y"]), "- x\n- y\n\nhi", "- x\n- y\n\nhi"),
+            (routed(false, &["a"], &["x"]), "[sent to a] hi\n\n- x", "- x\n\nhi"),
+        ] {
+            let whole = |short: &str| {
+                let line = |line: &str| match line.strip_prefix("- ") {
+                    Some(name) => format!("I could not send this to {name}: no way."),
+                    None => line.to_owned(),
+                };
+                short.split('\n').map(line).collect::<Vec<_>>().join("\n")
+            };
+            assert_eq!(history_line("hi", &routed), whole(line));
+            assert_eq!(unsent_notice("hi", &routed), Some(whole(notice)));
+        }
+        assert_eq!(unsent_notice("hi", &routed(false, &["a"], &[])), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The live preview: shows an answer while it grows, but nothing that may still be silence or a directive.
+//! The live preview: shows an answer while it grows, but nothing that may still be silence or a directive, and
+//! nothing that is for other channels alone.
 
-use crate::output::{Stripper, may_become_silence};
+use crate::output::{SafeText, Stripper, may_become_silence};
 
 /// Collects deltas and says how much of them may be shown.
 #[derive(Debug, Clone, Default)]
@@ -14,7 +15,11 @@ impl Preview {
     /// Takes the next delta and returns what may be shown now; empty while it must be held back.
     pub fn push(&mut self, delta: &str) -> String {
         self.answer.push(delta);
-        let (lines, open) = self.answer.safe();
+        let SafeText { lines, open, is_for_elsewhere } = self.answer.safe();
+        // It may still be for here too: then all of it follows.
+        if is_for_elsewhere {
+            return String::new();
+        }
         let unseen = match lines.get(self.shown..) {
             Some(rest) => format!("{rest}{open}"),
             None => open.get(self.shown - lines.len()..).unwrap_or_default().to_owned(),
@@ -56,17 +61,24 @@ mod tests {
 
     #[test]
     fn a_directive_is_held_back_until_it_is_known_and_never_shown() {
-        assert_eq!(shown(&["Hi [", "[send_to:x]]", " there"]), ["Hi", "", " there"]);
-        assert_eq!(shown(&["Hi [[send", "_to:x", "]", "] there"]), ["Hi", "", "", " there"]);
+        assert_eq!(shown(&["Hi [", "[reply_to_current]]", " there"]), ["Hi", "", " there"]);
+        assert_eq!(shown(&["Hi [[reply", "_to_current", "]", "] there"]), ["Hi", "", "", " there"]);
         assert_eq!(shown(&["a [", "b]"]), ["a", " [b]"]);
         assert_eq!(shown(&["a [[", "link]] b"]), ["a", " [[link]] b"]);
+    }
+
+    #[test]
+    fn what_is_for_other_channels_alone_is_not_shown_here() {
+        assert_eq!(shown(&["[[send_to:x]] din", "ner\n", "now"]), ["", "", ""]);
+        assert_eq!(shown(&["Hi [", "[send_to:x]]", " there"]), ["Hi", "", ""]);
+        assert_eq!(shown(&["[[send_to:x]] din", "ner [[reply_to_current]]", " now"]), ["", "dinner", " now"]);
     }
 
     #[test]
     fn code_is_shown_with_the_directives_in_it() {
         assert_eq!(shown(&["```\n[[send_", "to:x]]\n"]), ["```\n[[send_", "to:x]]"]);
         // Only the end of the line tells that this is no fence.
-        assert_eq!(shown(&["```a [[send_to:x]]", " b``` c\n", "d"]), ["```a", " b``` c", "\nd"]);
+        assert_eq!(shown(&["```a [[reply_to_current]]", " b``` c\n", "d"]), ["```a", " b``` c", "\nd"]);
     }
 
     proptest! {
@@ -75,7 +87,7 @@ mod tests {
             pieces in prop::collection::vec(
                 prop::sample::select(vec![
                     "[", "[[", "]]", "]", "send_to:", "reply_to_current", "x-1", " ", "\n", "```", "~~~", "`", "NO_REPLY", "é",
-                    "[[send_to:a]]",
+                    "[[send_to:a]]", "- ", "> ", "1. ", "[[reply_to_current]]",
                 ]),
                 0..30,
             ),

@@ -5,7 +5,7 @@
 
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
-use crate::output::{Output, history_line, parse_output};
+use crate::output::{Output, parse_output};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::TOOL_CALLS_MAX;
 use cortex_types::{
@@ -112,7 +112,6 @@ pub enum Effect {
     Finish {
         last_step: Option<StepBody>,
         output: Output,
-        content: String,
     },
     /// Try the event again later.
     RetryLater {
@@ -297,9 +296,7 @@ impl Turn {
         } else {
             reply.text.clone()
         };
-        let output = parse_output(&said);
-        let content = history_line(&output);
-        Effect::Finish { last_step, output, content }
+        Effect::Finish { last_step, output: parse_output(&said) }
     }
 
     fn after_failure(&self, failure: ModelFailure) -> Effect {

@@ -1,5 +1,6 @@
 //! The command line as a connector: says something as source `cli`, shows what comes back, then acknowledges it.
 
+use crate::escape::for_terminal;
 use crate::exit::Failure;
 use crate::question::{Press, Question};
 use cortex_api::{
@@ -54,6 +55,38 @@ pub(crate) enum News<'a> {
     Reply(&'a Arrival),
     /// A message for another event of this source, or for none: somebody must show it, and we are here.
     Other(&'a Arrival),
+    /// The answer, or a copy of it, went to another channel; its words are for whoever is there.
+    Elsewhere(&'a Elsewhere),
+    /// Something was said and nothing of it leaves, because of a channel's mode.
+    Held { reason: &'a str },
+}
+
+/// What went to another channel.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Elsewhere {
+    pub(crate) message_id: OutboxId,
+    pub(crate) channel: String,
+    pub(crate) status: OutboxStatus,
+}
+
+impl Elsewhere {
+    /// The line for a person.
+    pub(crate) fn line(&self) -> String {
+        let how = match self.status {
+            OutboxStatus::Pending | OutboxStatus::Leased => "queued",
+            OutboxStatus::Delivered => "delivered",
+            OutboxStatus::Dead => "it could not be delivered",
+            OutboxStatus::Suppressed | OutboxStatus::Discarded => "given up",
+        };
+        format!("(sent to channel {}: {how})", for_terminal(&self.channel))
+    }
+}
+
+/// The line about what a mode held back.
+pub(crate) fn held_line(reason: &str) -> String {
+    let reason = for_terminal(reason);
+    format!("(nothing was sent: {reason}; `cortex shadow report` shows what would have been)")
 }
 
 /// How waiting ended.
@@ -283,15 +316,33 @@ fn end_of(
         InboxStatus::Waiting => Ended::Asked,
         InboxStatus::Pending | InboxStatus::Processing => return Ok(None),
     };
-    for reply in &trace.replies {
-        if shown.contains(&reply.message_id) {
-            continue;
-        }
+    let unseen: Vec<&OutboxRow> =
+        trace.replies.iter().filter(|reply| !shown.contains(&reply.message_id)).collect();
+    // Nobody waits for another channel's connector.
+    let is_coming = |reply: &&OutboxRow| {
+        reply.source == SOURCE && matches!(reply.status, OutboxStatus::Pending | OutboxStatus::Leased)
+    };
+    if unseen.iter().any(is_coming) {
+        return Ok(None);
+    }
+    let mut reasons = BTreeSet::new();
+    for reply in unseen {
+        shown.insert(reply.message_id.clone());
         match reply.status {
-            OutboxStatus::Pending | OutboxStatus::Leased => return Ok(None),
-            OutboxStatus::Delivered
+            OutboxStatus::Suppressed => {
+                let reason = reply.last_error.as_deref().unwrap_or("a channel is not live");
+                if reasons.insert(reason) {
+                    show(News::Held { reason })?;
+                }
+            }
+            status if reply.source != SOURCE => {
+                let (message_id, channel) = (reply.message_id.clone(), reply.source.clone());
+                show(News::Elsewhere(&Elsewhere { message_id, channel, status }))?;
+            }
+            OutboxStatus::Pending
+            | OutboxStatus::Leased
+            | OutboxStatus::Delivered
             | OutboxStatus::Dead
-            | OutboxStatus::Suppressed
             | OutboxStatus::Discarded => {
                 let arrival = Arrival {
                     message_id: reply.message_id.clone(),
@@ -300,7 +351,6 @@ fn end_of(
                     payload: reply.payload.clone(),
                 };
                 show(News::Reply(&arrival))?;
-                shown.insert(arrival.message_id);
             }
         }
     }

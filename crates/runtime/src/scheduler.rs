@@ -4,9 +4,7 @@ use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{Cron, DueRun, JobView, Overlap, Schedule, decide_slots, next_fires};
 use cortex_store::{ScheduledJob, Store, StoreError, Timing};
-use cortex_types::{
-    ChannelMode, ChannelSettings, Millis, NewEvent, NewReply, Priority, SlotOutcome, SlotRecord,
-};
+use cortex_types::{ChannelSettings, Millis, NewEvent, NewReply, Priority, SlotOutcome, SlotRecord};
 use jiff::tz::TimeZone;
 use metrics::counter;
 use serde::Serialize;
@@ -117,7 +115,7 @@ async fn set_aside(store: &Store, job: &ScheduledJob, reason: &str, now: Millis)
 
 /// Whether events of this job would come over a channel that is off: then there are none (D18).
 pub(crate) fn is_off(channels: &ChannelSettings, job: &ScheduledJob) -> bool {
-    channels.mode_of_event(CRON, &job.target.source) == ChannelMode::Off
+    channels.is_off(CRON, &job.target.source)
 }
 
 fn skipped(record: SlotRecord) -> SlotRecord {

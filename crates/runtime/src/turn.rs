@@ -1,16 +1,17 @@
 //! Runs one turn: performs what the brain decides and journals what it learns.
 
 use crate::approval::answer_event;
+use crate::context;
 use crate::context::EventContext;
 use crate::effect::ask_approval::questions;
 use crate::effect::call_model::{Asked, call_model};
 use crate::effect::check_calls::check_calls;
 use crate::effect::end_turn::{end_turn, patiently, suspended};
+use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
 use crate::runtime::Parts;
-use crate::{channel, context, mint};
 use cortex_brain::{
-    Effect, FailureNotice, Input, Output, Turn, TurnLimits, backoff, count_tokens, last_words, notice_text,
+    Effect, FailureNotice, Input, Turn, TurnLimits, backoff, count_tokens, last_words, notice_text,
     read_answer,
 };
 use cortex_models::Models;
@@ -169,7 +170,7 @@ async fn perform(
             Ok(Performed::Nothing)
         }
         Effect::CallModel(request) => {
-            let (asked, calls) = call_model(parts, models, &event.id, &request, cancel).await;
+            let (asked, calls) = call_model(parts, models, event, &request, cancel).await;
             journal.unpaid.extend(calls);
             fail_point!("turn.after_model");
             match asked {
@@ -188,10 +189,10 @@ async fn perform(
         }
         Effect::AskApprovals(calls) => suspend(parts, event, &calls, journal, cancel).await,
         Effect::KeepWaiting => ended(TurnEnd::Waiting),
-        Effect::Finish { last_step, output, content } => {
+        Effect::Finish { last_step, output } => {
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
-            let replies = replies(parts, event, output, now).await?;
+            let RoutedAnswer { replies, content } = route_answer(parts, event, output, now).await?;
             let tokens = TurnTokens { heard: count_tokens(&event.text), said: count_tokens(&content) };
             let summary = last_words(&event.text, &content);
             let acknowledged = std::mem::take(&mut journal.read);
@@ -246,34 +247,6 @@ async fn suspend(
     .await?;
     suspended(parts, event);
     Ok(Performed::Ended(Ended::Suspended))
-}
-
-/// What goes out for an answer: its words to every target, and a line for each target that cannot be reached.
-async fn replies(
-    parts: &Parts,
-    event: &Event,
-    output: Output,
-    now: Millis,
-) -> Result<Vec<NewReply>, StoreError> {
-    let Output::Say { text, to } = output else { return Ok(Vec::new()) };
-    let mut replies = Vec::new();
-    if to.current {
-        replies.push(reply_to(event, text.clone(), now));
-    }
-    for channel in &to.channels {
-        replies.push(match channel::target_topic(parts, event, channel).await? {
-            Ok(topic) => NewReply { topic, ..reply_to(event, text.clone(), now) },
-            Err(reason) => {
-                let said = if to.current { String::new() } else { format!("\n\n{text}") };
-                reply_to(event, format!("I could not send this to {channel}: {reason}{said}"), now)
-            }
-        });
-    }
-    Ok(replies)
-}
-
-fn reply_to(event: &Event, text: String, now: Millis) -> NewReply {
-    NewReply { id: mint::outbox_id(now), topic: event.topic.clone(), text, payload_json: None }
 }
 
 fn retry(parts: &Parts, event: &Event, reason: String, retry_after: Option<Duration>) -> TurnEnd {

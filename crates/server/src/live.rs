@@ -2,8 +2,8 @@
 
 use cortex_api::{LiveDelta, LiveDone, LiveEvent as Wire};
 use cortex_bus::{Bus, Heard, Listener, LiveNews};
-use cortex_store::{Store, StoreError};
-use cortex_types::{EventId, InboxStatus};
+use cortex_store::{OutboxMessage, Store, StoreError};
+use cortex_types::{EventId, InboxStatus, OutboxStatus};
 use futures::Stream;
 use futures::stream;
 
@@ -83,8 +83,14 @@ impl Watcher {
 
     async fn done(&self, status: InboxStatus) -> Wire {
         let trace = self.store.trace(self.id.clone()).await.ok().flatten();
+        // What a mode held back, and what went elsewhere, is not for who watches here.
         let texts: Vec<String> = trace
-            .map(|trace| trace.replies.into_iter().map(|reply| reply.text).collect())
+            .map(|trace| {
+                let here = |reply: &OutboxMessage| {
+                    reply.topic == trace.event.topic && reply.status != OutboxStatus::Suppressed
+                };
+                trace.replies.into_iter().filter(here).map(|reply| reply.text).collect()
+            })
             .unwrap_or_default();
         let text = (!texts.is_empty()).then(|| texts.join("\n\n"));
         Wire::Done(LiveDone { status, text })

@@ -87,7 +87,9 @@ CREATE VIEW cortex_session AS SELECT
   turns.id,
   inbox_messages.id AS envelope_id,
   turns.role,
-  coalesce(inbox_messages.channel, inbox_messages.source) AS channel,
+  -- A line that was said in another topic belongs to the channel of that one.
+  CASE turns.topic_id WHEN inbox_messages.topic_id THEN coalesce(inbox_messages.channel, inbox_messages.source)
+    ELSE (SELECT source FROM topics WHERE topics.id = turns.topic_id) END AS channel,
   CASE turns.role WHEN 'user' THEN inbox_messages.user_id ELSE 'cortex' END AS sender_id,
   turns.content,
   turns.timestamp,

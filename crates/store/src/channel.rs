@@ -1,6 +1,6 @@
 //! Channels: their modes, checked wherever something would be sent, and a line about what goes on in each.
 
-use crate::{Store, StoreError, topic};
+use crate::{Store, StoreError, outbox, topic};
 use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{
     Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, INTERNAL_CHANNELS, Millis, TopicRef,
@@ -33,7 +33,7 @@ pub struct ChannelLine {
 
 impl Channels<'_> {
     /// Puts the modes in force. What waits in the outbox and may no longer leave is suppressed with them; returns how
-    /// much that was.
+    /// much that was. What waits in the inbox of a channel that is off stays there until it is not.
     pub async fn set_modes(&self, settings: &ChannelSettings, now: Millis) -> Result<usize, StoreError> {
         let settings = settings.clone();
         self.0.write(move |connection| set_modes(connection, &settings, now)).await
@@ -126,6 +126,19 @@ pub(crate) fn mode_of(connection: &Connection, channel: &str) -> Result<ChannelM
     }
 }
 
+/// Whether no event of this channel is run: it is off itself, or the channel of its topic is.
+pub(crate) fn is_off(
+    connection: &Connection,
+    channel: Option<&str>,
+    source: &str,
+) -> Result<bool, StoreError> {
+    if mode_of(connection, source)? == ChannelMode::Off {
+        return Ok(true);
+    }
+    let own = channel.map(|channel| listed(connection, channel)).transpose()?.flatten();
+    Ok(own == Some(ChannelMode::Off))
+}
+
 /// The name of the row for all channels that have none.
 const UNLISTED: &str = "";
 
@@ -139,6 +152,7 @@ fn listed(connection: &Connection, channel: &str) -> Result<Option<ChannelMode>,
 }
 
 fn set_modes(connection: &Connection, settings: &ChannelSettings, now: Millis) -> Result<usize, StoreError> {
+    let before = all_modes(connection)?;
     connection.execute("DELETE FROM channel_modes", [])?;
     let mut insert =
         connection.prepare_cached("INSERT INTO channel_modes(channel, mode, topic) VALUES (?1, ?2, ?3)")?;
@@ -146,7 +160,17 @@ fn set_modes(connection: &Connection, settings: &ChannelSettings, now: Millis) -
     for (name, setting) in &settings.channels {
         insert.execute(params![name, setting.mode.as_str(), setting.topic])?;
     }
+    if all_modes(connection)? != before {
+        topic::refresh_all(connection)?;
+    }
     suppress_waiting(connection, now)
+}
+
+fn all_modes(connection: &Connection) -> Result<Vec<(String, String)>, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT channel, mode FROM channel_modes ORDER BY channel")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn suppress_waiting(connection: &Connection, now: Millis) -> Result<usize, StoreError> {
@@ -156,13 +180,11 @@ fn suppress_waiting(connection: &Connection, now: Millis) -> Result<usize, Store
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, Option<i64>>(2)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    let mut suppress = connection.prepare_cached(
-        "UPDATE outbox_messages SET status = 'suppressed', last_error = ?2, updated_at = ?3 WHERE seq = ?1",
-    )?;
     let mut count = 0;
     for (seq, target, event_seq) in waiting {
         if let Some(reason) = refusal(connection, event_seq, &target)? {
-            count += suppress.execute(params![seq, reason, now.0])?;
+            outbox::suppress(connection, seq, &reason, now)?;
+            count += 1;
         }
     }
     Ok(count)

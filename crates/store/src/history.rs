@@ -101,9 +101,11 @@ impl History<'_> {
     }
 }
 
+/// `said_in` is the channel of a line: its event's, or that of the other topic it was said in.
 pub(crate) const TURN: &str = "SELECT turns.id, inbox_messages.id, topics.source, topics.topic_key, turns.role,
     inbox_messages.user_id, turns.content, turns.timestamp,
-    coalesce(inbox_messages.channel, inbox_messages.source)
+    CASE turns.topic_id WHEN inbox_messages.topic_id THEN coalesce(inbox_messages.channel, inbox_messages.source)
+      ELSE topics.source END AS said_in
     FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
 
 pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
@@ -134,7 +136,7 @@ fn conditions(filter: HistoryFilter) -> (String, Vec<Value>) {
         add("topics.source = ?", Value::Text(source));
     }
     if let Some(channel) = filter.channel {
-        add("coalesce(inbox_messages.channel, inbox_messages.source) = ?", Value::Text(channel));
+        add("said_in = ?", Value::Text(channel));
     }
     if let Some(id) = filter.before_id {
         add("turns.id < ?", Value::Integer(id));

@@ -170,7 +170,7 @@ pub(crate) fn accept(
         return duplicate(connection, new, now);
     }
     fail_point!("inbox.accept.after_insert");
-    topic::offer(connection, &topic, connection.last_insert_rowid(), new.priority)?;
+    topic::offer(connection, &topic, connection.last_insert_rowid(), new)?;
     Ok(AcceptedEvent::Queued(new.id.clone()))
 }
 

@@ -225,6 +225,22 @@ fn insert(
     Ok(queued)
 }
 
+/// Ends an open message that may not leave; it is never claimed again.
+pub(crate) fn suppress(
+    connection: &Connection,
+    seq: i64,
+    reason: &str,
+    now: Millis,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "UPDATE outbox_messages SET status = 'suppressed', lease_token = NULL, lease_expires_at = NULL,
+               last_error = ?2, updated_at = ?3 WHERE seq = ?1 AND status IN ('pending', 'leased')",
+        )?
+        .execute(params![seq, reason, now.0])?;
+    Ok(())
+}
+
 /// Takes the payload out of a message, with its checksum made anew; what it held is void.
 pub(crate) fn blank_payload(connection: &Connection, id: &str) -> Result<(), StoreError> {
     let sql = format!("SELECT {QUEUED_COLUMNS} FROM outbox_messages WHERE id = ?1");

@@ -1,7 +1,7 @@
 //! Topics: who may run next. One row a topic, so that a claim looks at topics and never at a backlog.
 
-use crate::StoreError;
-use cortex_types::{Millis, Priority, TopicRef};
+use crate::{StoreError, channel};
+use cortex_types::{Millis, NewEvent, TopicRef};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Most topics whose backoff ended that one claim looks at; the rest follow with the next claim.
@@ -39,15 +39,19 @@ pub(crate) fn find(connection: &Connection, topic: &TopicRef) -> Result<Option<i
         .optional()?)
 }
 
-/// A new event of the topic: it becomes the head when nothing more urgent or earlier waits.
+/// A new event of the topic: it becomes the head when nothing more urgent or earlier waits, and its channel is not off.
 pub(crate) fn offer(
     connection: &Connection,
     topic: &TopicRow,
     seq: i64,
-    priority: Priority,
+    new: &NewEvent,
 ) -> Result<(), StoreError> {
+    let priority = new.priority;
     let overtakes = topic.head_priority.is_none_or(|head| priority.rank() < head);
-    if topic.in_flight.is_some() || !overtakes {
+    if topic.in_flight.is_some()
+        || !overtakes
+        || channel::is_off(connection, new.channel.as_deref(), &new.source)?
+    {
         return Ok(());
     }
     connection
@@ -83,12 +87,17 @@ pub(crate) fn take(connection: &Connection, limit: u32, now: Millis) -> Result<V
     Ok(heads.into_iter().map(|(_, seq)| seq).collect())
 }
 
-/// Nothing of the topic is in flight any more: its next pending event becomes the head.
+/// Nothing of the topic is in flight any more: its next pending event becomes the head. Those of a channel that is off
+/// wait beside it until the channel is not (D18).
 pub(crate) fn release(connection: &Connection, topic: i64) -> Result<(), StoreError> {
     let next = connection
         .prepare_cached(
             "SELECT seq, priority, due_at FROM inbox_messages
-             WHERE topic_id = ?1 AND status = 'pending' ORDER BY priority, seq LIMIT 1",
+             WHERE topic_id = ?1 AND status = 'pending'
+               AND coalesce((SELECT mode FROM channel_modes AS own WHERE own.channel = inbox_messages.channel), '') <> 'off'
+               AND coalesce((SELECT mode FROM channel_modes AS own WHERE own.channel = inbox_messages.source),
+                 (SELECT mode FROM channel_modes AS unlisted WHERE unlisted.channel = ''), '') <> 'off'
+             ORDER BY priority, seq LIMIT 1",
         )?
         .query_row([topic], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
         .optional()?;
@@ -111,6 +120,15 @@ pub(crate) fn refresh(connection: &Connection, topic: i64) -> Result<(), StoreEr
         .prepare_cached("SELECT in_flight FROM topics WHERE id = ?1")?
         .query_row([topic], |row| row.get(0))?;
     if in_flight.is_some() { Ok(()) } else { release(connection, topic) }
+}
+
+/// The modes changed: what may run next in each topic is looked up anew.
+pub(crate) fn refresh_all(connection: &Connection) -> Result<(), StoreError> {
+    let topics = connection
+        .prepare("SELECT DISTINCT topic_id FROM inbox_messages WHERE status = 'pending'")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<Vec<i64>, _>>()?;
+    topics.into_iter().try_for_each(|topic| refresh(connection, topic))
 }
 
 /// When the next backing-off topic is due, if any is.

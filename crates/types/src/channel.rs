@@ -77,6 +77,16 @@ impl ChannelSettings {
         self.mode_of(if follows { source } else { channel })
     }
 
+    /// Whether an event of `channel` may say something to `target`, which is where its topic is (D18).
+    pub fn may_say(&self, channel: &str, target: &str) -> bool {
+        self.mode_of_event(channel, target) == ChannelMode::Live && self.mode_of(target) == ChannelMode::Live
+    }
+
+    /// Whether nothing of `channel` is run in a topic of `source`: one of them is off (D18).
+    pub fn is_off(&self, channel: &str, source: &str) -> bool {
+        self.mode_of_event(channel, source) == ChannelMode::Off || self.mode_of(source) == ChannelMode::Off
+    }
+
     /// The accounts of the person that this user is.
     pub fn accounts_of(&self, user_id: &str) -> Accounts {
         if self.identities.is_empty() {
@@ -105,6 +115,17 @@ mod tests {
         let settings = listed(&[("webchat", ChannelMode::Live), ("cron", ChannelMode::Shadow)]);
         assert_eq!(settings.mode_of_event("cron", "webchat"), ChannelMode::Shadow);
         assert_eq!(settings.mode_of_event("webchat", "webchat"), ChannelMode::Live);
+    }
+
+    #[test]
+    fn nothing_runs_where_the_channel_or_that_of_the_topic_is_off() {
+        let settings = listed(&[("webchat", ChannelMode::Live), ("cron", ChannelMode::Live)]);
+        assert!(!settings.is_off("cron", "webchat") && settings.may_say("cron", "webchat"));
+        assert!(settings.is_off("cron", "elsewhere") && settings.is_off("elsewhere", "elsewhere"));
+        let settings = listed(&[("webchat", ChannelMode::Live), ("cron", ChannelMode::Off)]);
+        assert!(settings.is_off("cron", "webchat") && !settings.is_off("webchat", "webchat"));
+        let settings = listed(&[("webchat", ChannelMode::Shadow), ("cron", ChannelMode::Live)]);
+        assert!(!settings.may_say("cron", "webchat") && !settings.is_off("cron", "webchat"));
     }
 
     #[test]

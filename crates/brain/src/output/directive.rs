@@ -13,6 +13,8 @@ pub(crate) struct Stripper {
     text: String,
     targets: Targets,
     fence: Option<Fence>,
+    /// The lines so far end inside a list item.
+    in_list: bool,
     /// The line that has no end yet.
     open_line: String,
 }
@@ -23,9 +25,19 @@ impl Default for Stripper {
             text: String::new(),
             targets: Targets { current: false, channels: Vec::new() },
             fence: None,
+            in_list: false,
             open_line: String::new(),
         }
     }
+}
+
+/// What may be shown of an answer that grows.
+pub(crate) struct SafeText<'a> {
+    pub(crate) lines: &'a str,
+    /// Of the line that has no end yet.
+    pub(crate) open: String,
+    /// The directives so far send all of it to other channels alone.
+    pub(crate) is_for_elsewhere: bool,
 }
 
 /// A code fence that is open: its letter and how many of them.
@@ -33,6 +45,8 @@ impl Default for Stripper {
 struct Fence {
     letter: char,
     count: usize,
+    /// It stands in a list item or a quote.
+    is_nested: bool,
 }
 
 impl Stripper {
@@ -47,26 +61,30 @@ impl Stripper {
     }
 
     /// The text so far: of complete lines, and of the open one what cannot become a directive any more.
-    pub(crate) fn safe(&self) -> (&str, String) {
+    pub(crate) fn safe(&self) -> SafeText<'_> {
         let line = &self.open_line;
         // Whether a line opens a fence is known at its end.
-        let undecided = self.fence.is_none() && opened(line).is_some();
+        let undecided = self.fence.is_none() && opened(line, self.in_list).is_some();
         let held = held_back(line, undecided);
-        let shown = match self.fence {
-            Some(_) => line.clone(),
-            None if undecided => line[..held].to_owned(),
+        let (open, targets) = match self.fence {
+            Some(_) => (line.clone(), self.targets.clone()),
+            None if undecided => (line[..held].to_owned(), self.targets.clone()),
             None => self.stripped(&line[..held]),
         };
-        (&self.text, shown)
+        SafeText {
+            lines: &self.text,
+            open,
+            is_for_elsewhere: !targets.current && !targets.channels.is_empty(),
+        }
     }
 
-    /// A piece behind the text so far, without its directives.
-    fn stripped(&self, piece: &str) -> String {
+    /// A piece behind the text so far, without its directives, and the targets with them.
+    fn stripped(&self, piece: &str) -> (String, Targets) {
         let before: String = self.text.chars().next_back().into_iter().collect();
         let at = before.len();
-        let mut tail = Self { text: before, ..Self::default() };
+        let mut tail = Self { text: before, targets: self.targets.clone(), ..Self::default() };
         tail.strip(piece);
-        tail.text.split_off(at)
+        (tail.text.split_off(at), tail.targets)
     }
 
     pub(crate) fn finish(mut self) -> (String, Targets) {
@@ -84,7 +102,8 @@ impl Stripper {
                 }
             }
             None => {
-                self.fence = opened(line);
+                self.fence = opened(line, self.in_list);
+                self.in_list = goes_on_in_list(line, self.in_list);
                 if self.fence.is_some() { self.text.push_str(line) } else { self.strip(line) }
             }
         }
@@ -170,25 +189,60 @@ fn may_become_directive(text: &str) -> bool {
     is_name(name)
 }
 
-/// The fence that a line opens: three or more backticks or tildes after at most three spaces (CommonMark).
-fn opened(line: &str) -> Option<Fence> {
-    let (fence, rest) = run_of_fence(line)?;
+/// The fence that a line opens: three or more backticks or tildes after at most three spaces (CommonMark), or at any
+/// depth of lists and quotes.
+fn opened(line: &str, in_list: bool) -> Option<Fence> {
+    let (inner, is_marked) = without_markers(line);
+    let is_nested = is_marked || in_list;
+    let (fence, rest) = run_of_fence(inner, is_nested)?;
     // Backticks further on make it a span of code inside a line.
     (fence.letter == '~' || !rest.contains('`')).then_some(fence)
 }
 
+/// A nested fence is closed at any depth: what is code for whoever reads it must not be sent, so in doubt it is open.
 fn closes(line: &str, open: Fence) -> bool {
-    run_of_fence(line).is_some_and(|(fence, rest)| {
+    let inner = if open.is_nested { line.trim_start_matches([' ', '>']) } else { line };
+    run_of_fence(inner, open.is_nested).is_some_and(|(fence, rest)| {
         fence.letter == open.letter && fence.count >= open.count && rest.trim().is_empty()
     })
 }
 
-fn run_of_fence(line: &str) -> Option<(Fence, &str)> {
+fn run_of_fence(line: &str, is_nested: bool) -> Option<(Fence, &str)> {
     let body = line.trim_start_matches(' ');
     let letter = body.chars().next().filter(|letter| matches!(letter, '`' | '~'))?;
     let rest = body.trim_start_matches(letter);
     let count = body.len() - rest.len();
-    (line.len() - body.len() <= 3 && count >= 3).then_some((Fence { letter, count }, rest))
+    let is_near = is_nested || line.len() - body.len() <= 3;
+    (is_near && count >= 3).then_some((Fence { letter, count, is_nested }, rest))
+}
+
+/// The line behind its marks of quotes and list items, and whether it has any.
+fn without_markers(line: &str) -> (&str, bool) {
+    let mut inner = line;
+    while let Some(rest) = behind_marker(inner.trim_start_matches(' ')) {
+        inner = rest;
+    }
+    (inner, inner.len() < line.len())
+}
+
+fn behind_marker(line: &str) -> Option<&str> {
+    line.strip_prefix('>').or_else(|| behind_bullet(line))
+}
+
+fn behind_bullet(line: &str) -> Option<&str> {
+    let number = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let mark = if number.len() < line.len() {
+        number.strip_prefix(['.', ')'])
+    } else {
+        line.strip_prefix(['-', '*', '+'])
+    };
+    mark?.strip_prefix(' ')
+}
+
+/// A list item goes on until a line that is neither empty, indented nor an item.
+fn goes_on_in_list(line: &str, in_list: bool) -> bool {
+    let inner = line.trim_start_matches([' ', '>']);
+    behind_bullet(inner).is_some() || (in_list && (line.trim().is_empty() || inner.len() < line.len()))
 }
 
 #[cfg(test)]
@@ -216,6 +270,25 @@ mod tests {
         );
         check("```\nnever closed [[send_to:x]]", "```\nnever closed [[send_to:x]]", &[]);
         check("    ```\n[[send_to:x]]a", "    ```\na", &["x"]);
+    }
+
+    #[test]
+    fn a_fence_in_a_list_item_or_a_quote_is_one_too() {
+        for code in [
+            "- ```\n[[send_to:x]]\n",
+            "- ```\n  [[send_to:x]]\n  ```\n",
+            "> ```\n> [[send_to:x]]\n> ```\n",
+            "1. Do this:\n\n    ```sh\n    [[send_to:x]]\n    ```\n",
+            "- a\n  - b\n    - ~~~\n      [[send_to:x]]\n      ~~~\n",
+            "> 12) ```\n>     [[send_to:x]]\n",
+            "* > ```\n  > [[send_to:x]]\n",
+        ] {
+            check(code, code, &[]);
+        }
+        check("- ```\n  a\n  ```\n[[send_to:x]]b", "- ```\n  a\n  ```\nb", &["x"]);
+        check("> ```\n> a\n> ```\n[[send_to:x]]b", "> ```\n> a\n> ```\nb", &["x"]);
+        check("- a\nb\n    ```\n[[send_to:x]]c", "- a\nb\n    ```\nc", &["x"]);
+        check("- [[send_to:x]] a\n2.```\n[[send_to:y]]b", "- a\n2.```\nb", &["x", "y"]);
     }
 
     #[test]

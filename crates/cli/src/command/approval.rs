@@ -1,6 +1,6 @@
 //! `cortex approvals`.
 
-use crate::connector::{Connector, Ended, News, SOURCE};
+use crate::connector::{Connector, Ended, News, SOURCE, held_line};
 use crate::context::Context;
 use crate::escape::{for_terminal, one_line};
 use crate::exit::{Exit, Failure};
@@ -139,6 +139,14 @@ async fn decided(
     connector.skip_said(&row.event_id).await?;
     let mut show = |news: News<'_>| match news {
         News::Preview(_) | News::PreviewVoid => Ok(()),
+        News::Elsewhere(sent) => {
+            talk(&sent.line());
+            Ok(())
+        }
+        News::Held { reason } => {
+            talk(&held_line(reason));
+            Ok(())
+        }
         News::Reply(arrival) | News::Other(arrival) => {
             if arrival.topic_key != row.topic_key {
                 talk(&format!("(in {})", for_terminal(&arrival.topic_key)));

@@ -1,6 +1,6 @@
 //! `cortex send`.
 
-use crate::connector::{Arrival, Connector, Ended, News, TOPIC};
+use crate::connector::{Arrival, Connector, Elsewhere, Ended, News, TOPIC, held_line};
 use crate::context::Context;
 use crate::escape::for_terminal;
 use crate::exit::{Exit, Failure};
@@ -49,6 +49,9 @@ struct Heard {
     replies: Vec<Arrival>,
     /// Messages that belong to something else, shown because nobody else will.
     others: Vec<Arrival>,
+    elsewhere: Vec<Elsewhere>,
+    /// Why something was held back.
+    held: Vec<String>,
 }
 
 impl Heard {
@@ -66,6 +69,14 @@ impl Heard {
                 talk(&format!("(earlier, in {})", for_terminal(&arrival.topic_key)));
                 talk(&for_terminal(&arrival.text));
                 hint(arrival, context);
+            }
+            News::Elsewhere(sent) => {
+                talk(&sent.line());
+                self.elsewhere.push((*sent).clone());
+            }
+            News::Held { reason } => {
+                talk(&held_line(reason));
+                self.held.push((*reason).to_owned());
             }
         }
         Ok(())
@@ -112,10 +123,11 @@ fn finish(
 /// As text the replies were printed as they came; as JSON they come in one piece.
 fn report(context: &Context, event: &EventId, status: &str, heard: &Heard) -> Result<(), Failure> {
     if context.terminal.json {
-        let Heard { replies, others } = heard;
-        return context
-            .terminal
-            .print_json(&json!({"eventId": event, "status": status, "replies": replies, "others": others}));
+        let Heard { replies, others, elsewhere, held } = heard;
+        return context.terminal.print_json(&json!({
+            "eventId": event, "status": status, "replies": replies, "others": others, "elsewhere": elsewhere,
+            "heldBack": held,
+        }));
     }
     Ok(())
 }

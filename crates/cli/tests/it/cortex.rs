@@ -1,6 +1,7 @@
 //! Runs the real binary in a home of its own, with an environment of its own.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -101,6 +102,29 @@ impl Cortex {
     /// The pid of the running server, from its own mouth.
     pub(crate) fn pid(&self) -> u64 {
         self.json(&["status", "--json"])["server"]["pid"].as_u64().unwrap()
+    }
+
+    /// Posts to the server as its owner and gives the answer's body.
+    pub(crate) fn post(&self, path: &str, body: &serde_json::Value) -> serde_json::Value {
+        let read = |name: &str| -> serde_json::Value {
+            serde_json::from_slice(&std::fs::read(self.path(name)).unwrap()).unwrap()
+        };
+        let (listening, credentials) = (read("run/address"), read("credentials"));
+        let address = listening["address"].as_str().unwrap();
+        let token = credentials["profiles"]["default"]["token"].as_str().unwrap();
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 20"), "{answer}");
+        serde_json::from_str(body).unwrap()
     }
 
     fn ran(&self, output: &std::process::Output) -> Ran {

@@ -4,7 +4,7 @@ use crate::runtime::Parts;
 use cortex_brain::{Input, ModelFailure, Preview};
 use cortex_bus::LiveNews;
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
-use cortex_types::{CallOutcome, ChatRequest, EventId, ModelCall};
+use cortex_types::{CallOutcome, ChatRequest, Event, ModelCall};
 use metrics::{counter, histogram};
 use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ pub(crate) enum Asked {
 pub(crate) async fn call_model(
     parts: &Parts,
     models: &Models,
-    event: &EventId,
+    event: &Event,
     request: &ChatRequest,
     cancel: &CancellationToken,
 ) -> (Asked, Vec<ModelCall>) {
@@ -55,15 +55,18 @@ fn count(call: &ModelCall) {
         .record(call.latency_ms as f64 / 1_000.0);
 }
 
-/// Publishes what may be shown; silent and costless while nobody watches.
+/// Publishes what may be shown; silent and costless while nobody watches, and silent where nothing may leave (D18).
 struct LivePreview<'a> {
     parts: &'a Parts,
-    event: &'a EventId,
+    event: &'a Event,
     shown: Mutex<Preview>,
 }
 
 impl DeltaSink for LivePreview<'_> {
     fn push(&self, delta: Delta) {
+        if !self.parts.channels.borrow().may_say(&self.event.channel, &self.event.topic.source) {
+            return;
+        }
         // A poisoned preview only means that some preview was lost.
         let Ok(mut shown) = self.shown.lock() else { return };
         let live = match delta {
@@ -72,11 +75,11 @@ impl DeltaSink for LivePreview<'_> {
                 if text.is_empty() {
                     return;
                 }
-                LiveNews::Delta { event: self.event.clone(), text }
+                LiveNews::Delta { event: self.event.id.clone(), text }
             }
             Delta::Restarted => {
                 shown.restart();
-                LiveNews::Restarted { event: self.event.clone() }
+                LiveNews::Restarted { event: self.event.id.clone() }
             }
         };
         self.parts.bus.publish(live);

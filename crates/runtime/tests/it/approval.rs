@@ -2,7 +2,9 @@
 
 use crate::hands::{ADA, Person, Stage};
 use cortex_testkit::{FrozenTime, change_asked_arguments, eventually};
-use cortex_types::{ApprovalId, Decision, EventId, InboxStatus};
+use cortex_types::{
+    ApprovalId, ApprovalStatus, ChannelMode, ChannelSetting, Decision, EventId, InboxStatus, OutboxStatus,
+};
 use std::time::Duration;
 use table::ROWS;
 
@@ -93,6 +95,34 @@ async fn what_was_decided_and_tried_is_in_the_trail() {
         trail(grant.to_string()).await,
         [format!("grant_made: {approval}"), "grant_revoked: ".to_owned()]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_on_a_shadow_channel_reaches_nobody_there_and_expires_on_record() {
+    let stage = Stage::set(|flow| {
+        flow.approval_ttl = Duration::from_secs(60);
+        let setting = ChannelSetting { mode: ChannelMode::Shadow, topic: None };
+        flow.channels.channels.insert(ADA.0.to_owned(), setting);
+    })
+    .await;
+    let asking = stage.event(ADA, "go", None).await;
+    assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Waiting);
+    assert_eq!(stage.prompts().await.len(), 1, "the question is on record, and the owner can see it");
+    assert_eq!(stage.flow.runtime.approvals().list(true, 10).await.unwrap().len(), 1);
+    stage.time.advance(Duration::from_secs(61)).await;
+    stage.flow.reaches(&asking, InboxStatus::Done).await;
+    let lines = [
+        "test/a: Too late: the approval of box.send has expired, and it was not run.",
+        "test/a: Tools: Error: not run: nobody approved it in time",
+    ];
+    assert_eq!(stage.lines().await, lines);
+    let reason = Some("the target channel test is shadow");
+    for message in stage.outbox().await {
+        assert_eq!((message.status, message.last_error.as_deref()), (OutboxStatus::Suppressed, reason));
+    }
+    let approval = first_approval(&stage).await;
+    let approval = stage.flow.runtime.approvals().find(approval).await.unwrap().unwrap();
+    assert_eq!((approval.status, stage.counting.sent().len()), (ApprovalStatus::Expired, 0));
 }
 
 async fn check(row: &Row) {

@@ -120,6 +120,58 @@ async fn the_user_is_told_of_a_channel_that_cannot_be_reached() {
     let id = say(&flow, &webchat, "ada", "[[send_to:telegram]][[reply_to_current]] hello").await;
     let told = "I could not send this to telegram: I know no conversation of yours there.";
     assert_eq!(sent(&flow, &id).await, [due("webchat t", "hello"), due("webchat t", told)]);
+    let history = flow.store.turns().history(webchat, 10).await.unwrap();
+    let said: Vec<String> = history.into_iter().skip(1).step_by(2).map(|line| line.content).collect();
+    let nowhere = "I could not send this to nowhere: there is no such channel.\n\nhello".to_owned();
+    assert_eq!(said, [nowhere, format!("hello\n\n{told}")], "history claims no send");
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_tells_what_was_sent_from_what_was_not() {
+    let time = FrozenTime::hold();
+    let mut settings = modes(&[("phone", ChannelMode::Live), ("attic", ChannelMode::Off)]);
+    for setting in settings.channels.values_mut() {
+        setting.topic = Some("1".to_owned());
+    }
+    let flow = parrot(&time).flow(move |flow| flow.channels = settings.clone()).start().await;
+    let text = "[[send_to:phone]][[send_to:x]][[send_to:attic]][[send_to:y]] hello";
+    let id = say(&flow, &topic("webchat", "t"), "ada", text).await;
+    let told = "I could not send this to x: there is no such channel.\n\
+        I could not send this to attic: that channel is off.\n\
+        I could not send this to y: there is no such channel.";
+    let suppressed = ("attic 1".to_owned(), "hello".to_owned(), OutboxStatus::Suppressed);
+    let told_here = due("webchat t", &format!("{told}\n\nhello"));
+    assert_eq!(sent(&flow, &id).await, [due("phone 1", "hello"), suppressed, told_here]);
+    let here = flow.store.turns().history(topic("webchat", "t"), 1).await.unwrap();
+    assert_eq!(here[0].content, format!("[sent to phone] hello\n\n{told}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_names_its_own_channel_is_said_once() {
+    let time = FrozenTime::hold();
+    let flow = parrot(&time).start().await;
+    let webchat = topic("webchat", "t");
+    for text in ["[[send_to:webchat]][[reply_to_current]] hi", "[[send_to:webchat]] hi"] {
+        let id = say(&flow, &webchat, "ada", text).await;
+        assert_eq!(sent(&flow, &id).await, [due("webchat t", "hi")], "{text}");
+        let history = flow.store.turns().history(webchat.clone(), 1).await.unwrap();
+        assert_eq!(history[0].content, "hi");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_shadow_the_history_is_as_if_it_were_live_where_it_was_said_and_nowhere_else() {
+    let time = FrozenTime::hold();
+    let flow = parrot(&time).flow(|flow| flow.channels = modes(&[("phone", ChannelMode::Shadow)]));
+    let flow = flow.start().await;
+    say(&flow, &topic("phone", "1"), "ada", "hi").await;
+    let id = say(&flow, &topic("webchat", "t"), "ada", "[[send_to:phone]] hello").await;
+    let suppressed = ("phone 1".to_owned(), "hello".to_owned(), OutboxStatus::Suppressed);
+    assert_eq!(sent(&flow, &id).await, [suppressed]);
+    let here = flow.store.turns().history(topic("webchat", "t"), 1).await.unwrap();
+    assert_eq!(here[0].content, "[sent to phone] hello");
+    let there = flow.store.turns().history(topic("phone", "1"), 10).await.unwrap();
+    assert_eq!(there.into_iter().map(|line| line.content).collect::<Vec<_>>(), ["hi", "hi"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,6 +223,55 @@ async fn a_channel_that_is_off_is_not_tracked_at_all() {
     assert_eq!(heard(&flow, &topic("x", "t"), "ada", "hi").await, AcceptedEvent::ChannelOff);
     let inbox = flow.store.inbox().counts().await.unwrap();
     assert_eq!((inbox.pending, inbox.done), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_on_a_channel_that_goes_off_is_answered_when_it_is_live_again() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).start().await;
+    let off = topic("x", "t");
+    let AcceptedEvent::Queued(first) = heard(&flow, &off, "ada", "one").await else { panic!() };
+    let question = far.question().await;
+    let AcceptedEvent::Queued(second) = heard(&flow, &off, "ada", "two").await else { panic!() };
+    flow.runtime.channels().apply(modes(&[("x", ChannelMode::Off)])).await.unwrap();
+    question.say("first");
+    flow.reaches(&first, InboxStatus::Done).await;
+    assert_eq!(sent(&flow, &first).await[0].2, OutboxStatus::Suppressed);
+    let AcceptedEvent::Queued(other) = heard(&flow, &topic("y", "t"), "ada", "three").await else { panic!() };
+    far.question().await.say("third");
+    flow.reaches(&other, InboxStatus::Done).await;
+    time.advance(Duration::from_secs(300)).await;
+    assert_eq!(flow.event(&second).await.status, InboxStatus::Pending);
+    flow.runtime.channels().apply(ChannelSettings::default()).await.unwrap();
+    far.question().await.say("second");
+    flow.reaches(&second, InboxStatus::Done).await;
+    assert_eq!(sent(&flow, &second).await, [due("x t", "second")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lines_of_other_channels_are_those_of_the_same_person() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let setup = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).flow(|flow| {
+        let accounts = vec!["ada".to_owned(), "tg:ada".to_owned()];
+        flow.channels.identities.insert("ada".to_owned(), accounts);
+    });
+    let flow = setup.start().await;
+    for (source, user) in [("telegram", "tg:ada"), ("whatsapp", "eve")] {
+        let text = format!("a secret of {user}");
+        let AcceptedEvent::Queued(id) = heard(&flow, &topic(source, "t"), user, &text).await else {
+            panic!("not queued")
+        };
+        far.question().await.say("noted");
+        flow.reaches(&id, InboxStatus::Done).await;
+    }
+    heard(&flow, &topic("webchat", "t"), "ada", "hello").await;
+    let question = far.question().await;
+    let system = system_of(&question.body);
+    assert!(system.contains("[telegram] a secret of tg:ada"), "{system}");
+    assert!(!system.contains("whatsapp") && !system.contains("eve"), "{system}");
+    question.say("hi");
 }
 
 #[tokio::test(start_paused = true)]

@@ -84,6 +84,7 @@ pub(crate) async fn nack(
     let status = match app.outbox.nack(nack).await?.map_err(refused)? {
         Nacked::Pending { .. } => NackStatus::Pending,
         Nacked::Dead => NackStatus::Dead,
+        Nacked::Suppressed => NackStatus::Suppressed,
     };
     Ok(Json(NackAnswer { ok: true, status }))
 }

@@ -63,6 +63,9 @@ pub(crate) async fn retry(
         RequeueOutcome::Is(status) => {
             Err(conflict(&id, status, "only a dead or discarded message can be retried"))
         }
+        RequeueOutcome::HeldBack(reason) => {
+            Err(Refusal::because(ErrorCode::Conflict, format!("{id} cannot be sent now: {reason}")))
+        }
     }
 }
 

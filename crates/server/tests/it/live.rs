@@ -3,8 +3,10 @@
 use crate::sample::{event, saying};
 use cortex_api::{LiveEvent, LiveStream};
 use cortex_testkit::{FrozenTime, RunningTestServer, ServerSetup, pause};
+use cortex_types::{ChannelMode, ChannelSetting};
 use futures::StreamExt;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(20);
@@ -148,4 +150,37 @@ async fn a_watcher_does_not_keep_the_server_from_stopping() {
         }
     });
     assert!(rest.await.is_ok(), "the stream ends with the server");
+}
+
+fn listed(channels: &[(&str, ChannelMode)]) -> BTreeMap<String, ChannelSetting> {
+    let setting = |mode| ChannelSetting { mode, topic: Some("1".to_owned()) };
+    channels.iter().map(|(name, mode)| ((*name).to_owned(), setting(*mode))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_previewed_of_what_a_shadow_channel_would_have_said() {
+    let time = FrozenTime::hold();
+    let server = ServerSetup::scripted(slowly(&["Hel", "lo ", "you"])).at(&time);
+    let server = server.flow(|flow| flow.channels.channels = listed(&[("telegram", ChannelMode::Shadow)]));
+    let server = server.start().await;
+    let id = server.accept(&event("1")).await;
+    let live = watch(&server, &id).await;
+    assert_eq!(watched(&time, live).await, ["<done: >"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_for_another_channel_are_not_shown_here() {
+    let time = FrozenTime::hold();
+    let script = json!({
+        "answers": [{ "when": { "equals": "both" }, "deltas": ["Soon [[send_to:phone]]", "[[reply_to_current]] home"] }],
+        "otherwise": { "deltas": ["[[send_to:phone]] din", "ner"] },
+    });
+    let server = ServerSetup::scripted(script).at(&time);
+    let server = server.flow(|flow| flow.channels.channels = listed(&[("phone", ChannelMode::Live)]));
+    let server = server.start().await;
+    for (number, text, done) in [("1", "tell them", "<done: >"), ("2", "both", "<done: Soon home>")] {
+        let id = server.answered(&saying(number, text)).await;
+        let live = watch(&server, &id).await;
+        assert_eq!(watched(&time, live).await, [done]);
+    }
 }

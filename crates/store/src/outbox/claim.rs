@@ -1,6 +1,6 @@
 //! The claim inside a poll: due rows in order, dead letters sorted out, each row leased to one poller.
 
-use super::{OutboxPoll, QUEUED_COLUMNS, as_queued, mint};
+use super::{OutboxPoll, QUEUED_COLUMNS, as_queued, mint, suppress};
 use crate::trace::{self, NoteKind};
 use crate::{StoreError, channel};
 use cortex_types::{ChannelMode, Delivery, LeaseToken, Millis, NewReply};
@@ -26,10 +26,7 @@ pub(super) fn claim_due(
     now: Millis,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut deliveries = Vec::new();
-    // What was under way when the channel's mode changed stays where it is.
-    if channel::mode_of(connection, &request.source)? != ChannelMode::Live {
-        return Ok(deliveries);
-    }
+    let is_live = channel::mode_of(connection, &request.source)? == ChannelMode::Live;
     let mut topics = OpenTopics::default();
     let mut after = (i64::MIN, i64::MIN, i64::MIN);
     let wanted = request.max as usize;
@@ -43,6 +40,10 @@ pub(super) fn claim_due(
             }
             let must_wait = request.ordered && candidate.is_readable;
             if must_wait && !topics.lets_through(connection, &candidate)? {
+                continue;
+            }
+            // What waits was looked at when the modes changed; what a connector held then was not.
+            if (candidate.was_leased || !is_live) && held_back(connection, request, &candidate, now)? {
                 continue;
             }
             deliveries.extend(lease_or_bury(connection, request, &candidate, now)?);
@@ -128,6 +129,20 @@ fn open_in_topic(connection: &Connection, topic: i64) -> Result<Vec<i64>, StoreE
         statement.query_map([topic, OPEN_MAX], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
     open.reverse();
     Ok(open)
+}
+
+/// Suppresses a row that may no longer leave (invariant 6).
+fn held_back(
+    connection: &Connection,
+    request: &OutboxPoll,
+    candidate: &Candidate,
+    now: Millis,
+) -> Result<bool, StoreError> {
+    let refusal = channel::refusal(connection, candidate.event_seq, &request.source)?;
+    if let Some(reason) = &refusal {
+        suppress(connection, candidate.seq, reason, now)?;
+    }
+    Ok(refusal.is_some())
 }
 
 /// Leases the row, or makes it dead when its claims are used up or its text is damaged.

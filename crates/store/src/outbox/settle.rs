@@ -1,8 +1,9 @@
 //! How a message leaves the lease: acked, nacked, tried again or given up by a person.
 
-use crate::StoreError;
+use super::suppress;
 use crate::trace::{self, NoteKind};
 use crate::turn::shorten;
+use crate::{StoreError, channel};
 use cortex_types::{LeaseToken, Millis, OutboxId, OutboxStatus};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -37,17 +38,23 @@ pub struct Nack {
 /// What a nack did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nacked {
-    Pending { next_attempt_at: Millis },
+    Pending {
+        next_attempt_at: Millis,
+    },
     Dead,
+    /// A channel is no longer live: it is not tried again.
+    Suppressed,
 }
 
 /// What asking for another try did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequeueOutcome {
     Requeued,
     NotFound,
     /// Only a dead or discarded message can be tried again.
     Is(OutboxStatus),
+    /// A channel is not live; the message stays as it is.
+    HeldBack(String),
 }
 
 /// What giving a message up did.
@@ -61,6 +68,7 @@ pub enum DiscardOutcome {
 
 struct Held {
     seq: i64,
+    source: String,
     event_seq: Option<i64>,
     status: OutboxStatus,
     attempts: u32,
@@ -109,6 +117,13 @@ pub(super) fn nack(
         return Ok(Err(LeaseRefused::Conflict));
     }
     let error = shorten(nack.error.as_deref().unwrap_or("the connector could not deliver it"));
+    // The modes may have changed while the connector held it: back in the queue it would be sent.
+    let refusal = channel::refusal(connection, held.event_seq, &held.source)?;
+    if let (Some(reason), false) = (refusal, nack.permanent) {
+        suppress(connection, held.seq, &reason, now)?;
+        note(connection, &held, NoteKind::Nacked, &error, now)?;
+        return Ok(Ok(Nacked::Suppressed));
+    }
     let (outcome, status, next_attempt_at, kind) = if nack.permanent {
         (Nacked::Dead, OutboxStatus::Dead, now, NoteKind::Dead)
     } else {
@@ -138,6 +153,9 @@ pub(super) fn requeue(
         OutboxStatus::Pending | OutboxStatus::Leased | OutboxStatus::Delivered | OutboxStatus::Suppressed => {
             return Ok(RequeueOutcome::Is(held.status));
         }
+    }
+    if let Some(reason) = channel::refusal(connection, held.event_seq, &held.source)? {
+        return Ok(RequeueOutcome::HeldBack(reason));
     }
     connection
         .prepare_cached(
@@ -174,18 +192,18 @@ pub(super) fn discard(
 fn held(connection: &Connection, id: &OutboxId) -> Result<Option<Held>, StoreError> {
     let found = connection
         .prepare_cached(
-            "SELECT seq, event_seq, status, attempts, lease_token, lease_expires_at FROM outbox_messages
+            "SELECT seq, event_seq, status, attempts, lease_token, lease_expires_at, source FROM outbox_messages
              WHERE id = ?1",
         )?
         .query_row([id.as_str()], |row| {
             let status: String = row.get(2)?;
-            Ok((row.get(0)?, row.get(1)?, status, row.get(3)?, row.get(4)?, row.get(5)?))
+            Ok((row.get(0)?, row.get(1)?, status, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
         })
         .optional()?;
     found
-        .map(|(seq, event_seq, status, attempts, lease, lease_expires_at)| {
+        .map(|(seq, event_seq, status, attempts, lease, lease_expires_at, source)| {
             let status = status.parse().map_err(|error| StoreError::Damaged(format!("{id}: {error}")))?;
-            Ok(Held { seq, event_seq, status, attempts, lease, lease_expires_at })
+            Ok(Held { seq, source, event_seq, status, attempts, lease, lease_expires_at })
         })
         .transpose()
 }

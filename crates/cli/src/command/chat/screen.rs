@@ -1,6 +1,6 @@
 //! What a chat shows: the preview where a person watches, and the delivered text always.
 
-use crate::connector::{Arrival, News};
+use crate::connector::{Arrival, News, held_line};
 use crate::context::Context;
 use crate::escape::for_terminal;
 use crate::exit::Failure;
@@ -37,11 +37,16 @@ impl<'a> Screen<'a> {
                 terminal.print_raw("\n")?;
                 self.preview.clear();
             }
+            News::Elsewhere(sent) => {
+                self.end_preview()?;
+                talk(&sent.line());
+            }
+            News::Held { reason } => {
+                self.end_preview()?;
+                talk(&held_line(reason));
+            }
             News::Reply(arrival) | News::Other(arrival) => {
-                if !self.preview.is_empty() {
-                    terminal.print_raw("\n")?;
-                    self.preview.clear();
-                }
+                self.end_preview()?;
                 if let Some(place) = self.elsewhere(arrival) {
                     talk(&place);
                 }
@@ -50,6 +55,14 @@ impl<'a> Screen<'a> {
                     talk(&hint);
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn end_preview(&mut self) -> Result<(), Failure> {
+        if !self.preview.is_empty() {
+            self.context.terminal.print_raw("\n")?;
+            self.preview.clear();
         }
         Ok(())
     }

@@ -1,0 +1,54 @@
+//! Where an answer goes: its words once to every topic, a line about channels that cannot be reached, and what history keeps.
+
+use crate::runtime::Parts;
+use crate::{channel, mint};
+use cortex_brain::{Output, Routed, Unsent, history_line, unsent_notice};
+use cortex_store::StoreError;
+use cortex_types::{ChannelMode, Event, Millis, NewReply, SILENCE_MARK};
+
+/// An answer with its targets looked up.
+pub(crate) struct RoutedAnswer {
+    pub(crate) replies: Vec<NewReply>,
+    /// What history keeps as the assistant's words in the topic of the event.
+    pub(crate) content: String,
+}
+
+pub(crate) async fn route_answer(
+    parts: &Parts,
+    event: &Event,
+    output: Output,
+    now: Millis,
+) -> Result<RoutedAnswer, StoreError> {
+    let Output::Say { text, to } = output else {
+        return Ok(RoutedAnswer { replies: Vec::new(), content: SILENCE_MARK.to_owned() });
+    };
+    let mut routed = Routed { here: to.current, ..Routed::default() };
+    let mut topics = Vec::new();
+    for channel in to.channels {
+        match channel::target_topic(parts, event, &channel).await? {
+            Ok(topic) if topic == event.topic => routed.here = true,
+            Ok(topic) => {
+                // The record of what was suppressed is kept all the same (D18).
+                topics.push(topic);
+                match parts.channels.borrow().mode_of(&channel) {
+                    ChannelMode::Off => {
+                        routed.unsent.push(Unsent { channel, reason: "that channel is off." });
+                    }
+                    // In shadow all goes as if it were live, and nothing leaves.
+                    ChannelMode::Shadow | ChannelMode::Live => routed.sent.push(channel),
+                }
+            }
+            Err(reason) => routed.unsent.push(Unsent { channel, reason }),
+        }
+    }
+    let here = routed.here.then(|| reply_to(event, text.clone(), now));
+    let elsewhere = topics.into_iter().map(|topic| NewReply { topic, ..reply_to(event, text.clone(), now) });
+    let notice = unsent_notice(&text, &routed).map(|notice| reply_to(event, notice, now));
+    let replies = here.into_iter().chain(elsewhere).chain(notice).collect();
+    Ok(RoutedAnswer { replies, content: history_line(&text, &routed) })
+}
+
+/// A message to the topic of an event.
+pub(crate) fn reply_to(event: &Event, text: String, now: Millis) -> NewReply {
+    NewReply { id: mint::outbox_id(now), topic: event.topic.clone(), text, payload_json: None }
+}

@@ -1,0 +1,173 @@
+//! A mode that changes: what a connector holds does not come back into the queue, and what is off waits.
+
+use crate::outbox::{nack, nack_of, poll, poll_of, send_all};
+use cortex_store::{Nacked, RequeueOutcome};
+use cortex_testkit::{TempStore, answered, new_event, new_reply, topic};
+use cortex_types::{
+    ChannelMode, ChannelSetting, ChannelSettings, Delivery, InboxStatus, Millis, NewEvent, NewOp, OpEnding,
+    OpId, OutboxId, OutboxStatus,
+};
+use ulid::Ulid;
+
+const NOW: Millis = Millis(1_000);
+/// When the lease of a message that was polled at `NOW` has ended.
+const LATER: i64 = 20_000;
+
+async fn set_modes(store: &TempStore, channels: &[(&str, ChannelMode)]) {
+    let setting = |mode| ChannelSetting { mode, topic: None };
+    let channels = channels.iter().map(|(name, mode)| ((*name).to_owned(), setting(*mode))).collect();
+    let settings = ChannelSettings { channels, ..ChannelSettings::default() };
+    store.channels().set_modes(&settings, NOW).await.unwrap();
+}
+
+/// A message that an event of channel `a` sends to channel `b`, in the hands of b's connector.
+async fn held(store: &TempStore) -> Delivery {
+    send_all(store, &topic("a", "t"), vec![new_reply(&topic("b", "u"), "hello")], NOW).await;
+    poll(store, &poll_of("b"), NOW.0).await.remove(0)
+}
+
+async fn fate(store: &TempStore, id: &OutboxId) -> (OutboxStatus, Option<String>) {
+    let row = store.outbox().find(id.clone()).await.unwrap().unwrap();
+    (row.status, row.last_error)
+}
+
+fn suppressed(reason: &str) -> (OutboxStatus, Option<String>) {
+    (OutboxStatus::Suppressed, Some(reason.to_owned()))
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_after_a_mode_changed_does_not_send_again() {
+    for (changed, reason) in
+        [("a", "the source channel a is shadow"), ("b", "the target channel b is shadow")]
+    {
+        let store = TempStore::create();
+        let message = held(&store).await;
+        set_modes(&store, &[(changed, ChannelMode::Shadow)]).await;
+        assert_eq!(fate(&store, &message.id).await.0, OutboxStatus::Leased, "it is with its connector");
+        assert_eq!(poll(&store, &poll_of("b"), LATER).await, []);
+        assert_eq!(fate(&store, &message.id).await, suppressed(reason));
+        set_modes(&store, &[]).await;
+        assert_eq!(poll(&store, &poll_of("b"), LATER).await, [], "what was suppressed never leaves");
+    }
+}
+
+#[tokio::test]
+async fn what_is_acked_after_a_mode_changed_was_delivered() {
+    let store = TempStore::create();
+    let message = held(&store).await;
+    set_modes(&store, &[("a", ChannelMode::Shadow)]).await;
+    store.outbox().ack(message.id.clone(), message.lease, NOW).await.unwrap().unwrap();
+    assert_eq!(fate(&store, &message.id).await, (OutboxStatus::Delivered, None));
+}
+
+#[tokio::test]
+async fn a_nack_after_a_mode_changed_does_not_queue_again() {
+    let store = TempStore::create();
+    let (first, second) = (held(&store).await, held(&store).await);
+    set_modes(&store, &[("a", ChannelMode::Off)]).await;
+    assert_eq!(nack(&store, nack_of(&first), 1, NOW.0).await, Ok(Nacked::Suppressed));
+    assert_eq!(fate(&store, &first.id).await, suppressed("the source channel a is off"));
+    let for_good = cortex_store::Nack { permanent: true, ..nack_of(&second) };
+    assert_eq!(nack(&store, for_good, 1, NOW.0).await, Ok(Nacked::Dead));
+    set_modes(&store, &[]).await;
+    assert_eq!(poll(&store, &poll_of("b"), LATER).await, []);
+}
+
+#[tokio::test]
+async fn a_dead_message_is_tried_again_only_when_both_channels_are_live() {
+    let store = TempStore::create();
+    let message = held(&store).await;
+    let for_good = cortex_store::Nack { permanent: true, ..nack_of(&message) };
+    nack(&store, for_good, 1, NOW.0).await.unwrap();
+    set_modes(&store, &[("a", ChannelMode::Shadow)]).await;
+    let outbox = store.outbox();
+    let requeue = || outbox.requeue(message.id.clone(), NOW);
+    let reason = "the source channel a is shadow".to_owned();
+    assert_eq!(requeue().await, Ok(RequeueOutcome::HeldBack(reason)));
+    assert_eq!(fate(&store, &message.id).await.0, OutboxStatus::Dead, "nothing is lost");
+    assert_eq!(poll(&store, &poll_of("b"), LATER).await, []);
+    set_modes(&store, &[]).await;
+    assert_eq!(requeue().await, Ok(RequeueOutcome::Requeued));
+    assert_eq!(poll(&store, &poll_of("b"), LATER).await.len(), 1);
+}
+
+async fn claimed(store: &TempStore) -> Vec<String> {
+    let claimed = store.inbox().claim_next(10, NOW).await.unwrap();
+    claimed.into_iter().map(|claimed| claimed.event.text).collect()
+}
+
+#[tokio::test]
+async fn events_of_a_channel_that_is_switched_off_wait_and_hold_up_nobody() {
+    let store = TempStore::create();
+    for (source, text) in [("a", "one"), ("a", "two"), ("b", "three")] {
+        store.inbox().accept(new_event(&topic(source, "t"), text), NOW).await.unwrap();
+    }
+    set_modes(&store, &[("a", ChannelMode::Off)]).await;
+    // A door looked at the modes right before they changed.
+    store.inbox().accept(new_event(&topic("a", "u"), "late"), NOW).await.unwrap();
+    assert_eq!(claimed(&store).await, ["three"]);
+    assert_eq!(store.inbox().counts().await.unwrap().pending, 3);
+    assert_eq!(store.inbox().next_due().await, Ok(None));
+    set_modes(&store, &[("a", ChannelMode::Shadow)]).await;
+    assert_eq!(claimed(&store).await, ["one", "late"]);
+}
+
+#[tokio::test]
+async fn a_turn_that_is_put_back_after_its_channel_went_off_waits_too() {
+    let store = TempStore::create();
+    let accepted = new_event(&topic("a", "t"), "one");
+    store.inbox().accept(accepted.clone(), NOW).await.unwrap();
+    store.inbox().accept(new_event(&topic("a", "t"), "two"), NOW).await.unwrap();
+    assert_eq!(claimed(&store).await, ["one"]);
+    set_modes(&store, &[("a", ChannelMode::Off)]).await;
+    let event = store.inbox().find(accepted.id).await.unwrap().unwrap();
+    let end = cortex_store::TurnEnd::Parked;
+    store.turns().finish_turn(&event, end, Vec::new(), NOW).await.unwrap();
+    assert_eq!(claimed(&store).await, [""; 0]);
+    set_modes(&store, &[]).await;
+    assert_eq!(claimed(&store).await, ["one"]);
+}
+
+#[tokio::test]
+async fn an_internal_channel_that_is_off_holds_its_events_and_not_the_conversation() {
+    let store = TempStore::create();
+    let chat = topic("a", "t");
+    let tick = NewEvent { channel: Some("cron".to_owned()), ..new_event(&chat, "tick") };
+    store.inbox().accept(tick, NOW).await.unwrap();
+    store.inbox().accept(new_event(&chat, "hello"), NOW).await.unwrap();
+    set_modes(&store, &[("cron", ChannelMode::Off)]).await;
+    let hello = store.inbox().claim_next(10, NOW).await.unwrap().remove(0).event;
+    assert_eq!(hello.text, "hello");
+    store.turns().finish_turn(&hello, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
+    assert_eq!(claimed(&store).await, [""; 0]);
+    set_modes(&store, &[]).await;
+    assert_eq!(claimed(&store).await, ["tick"]);
+}
+
+#[tokio::test]
+async fn the_end_of_an_op_waits_while_its_conversation_is_off() {
+    let store = TempStore::create();
+    let id = OpId::from_ulid(Ulid::from_parts(1, 1));
+    let op = NewOp {
+        id: id.clone(),
+        kind: "router_job".to_owned(),
+        description: "job".to_owned(),
+        topic: topic("a", "t"),
+        user_id: "ada".to_owned(),
+        event: None,
+        expected_channel: None,
+        run_id: None,
+    };
+    store.ops().add(op, NOW).await.unwrap();
+    set_modes(&store, &[("a", ChannelMode::Off), ("router", ChannelMode::Live)]).await;
+    let told = |op: &cortex_types::Op| NewEvent {
+        channel: Some("router".to_owned()),
+        ..new_event(&op.topic, op.result.as_deref().unwrap_or_default())
+    };
+    let ending = OpEnding::Completed { result: "42".to_owned() };
+    store.ops().settle(id, ending, NOW, told).await.unwrap();
+    assert_eq!(claimed(&store).await, [""; 0]);
+    set_modes(&store, &[("router", ChannelMode::Live)]).await;
+    let event = store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event;
+    assert_eq!((event.text.as_str(), event.status), ("42", InboxStatus::Processing));
+}
