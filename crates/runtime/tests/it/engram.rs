@@ -180,3 +180,21 @@ async fn what_the_service_recalls_stands_among_the_known_facts() {
         question.system()
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn facts_that_are_pinned_here_stand_before_what_the_service_recalls() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let server = memory_service().await;
+    let engram = at(&server);
+    engram.remember(&memory("the cottage has a blue door", "trip")).await.unwrap();
+    let setup = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time)
+        .flow(move |flow| flow.engram = Some(engram.clone()));
+    let flow = setup.start().await;
+    let lines = "{\"content\": \"Ada is allergic to peanuts\", \"pinned\": true}\n{\"content\": \"the train leaves at 7:42\"}";
+    flow.runtime.memory().import(lines, "ada").await.unwrap();
+    flow.say("trip", "what colour is the door of the cottage?").await;
+    let question = far.question().await;
+    let expected = "## Known Facts\n- Ada is allergic to peanuts\n- the cottage has a blue door\n\n";
+    assert!(question.system().contains(expected), "{}", question.system());
+}

@@ -1,9 +1,9 @@
 //! Memory over its desk: kept once with every source, found hot and cold, strong again when it was of use.
 
 use cortex_runtime::{MemoryDesk, MemoryError, NewMemory, Recall, Recalled, RecalledItem};
-use cortex_store::{FactFilter, KeptAs, PageRequest};
+use cortex_store::{FactFilter, KeptAs, PageRequest, PromptScopes};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime, topic};
-use cortex_types::{Fact, FactScope, FactSource, FactSourceKind, FactTier, InboxStatus};
+use cortex_types::{Accounts, Fact, FactScope, FactSource, FactSourceKind, FactTier, InboxStatus};
 use serde_json::json;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,10 @@ fn told(text: &str, by: &str) -> NewMemory {
 
 fn keyed(text: &str, key: &str) -> NewMemory {
     NewMemory { idempotency_key: Some(key.to_owned()), ..told(text, "ada") }
+}
+
+fn everywhere() -> PromptScopes {
+    PromptScopes { places: vec![FactScope::Global], people: Accounts::Everyone }
 }
 
 async fn all(memory: &MemoryDesk) -> Vec<Fact> {

@@ -1,6 +1,6 @@
 //! Facts planted in a long conversation that is compacted again and again: what is pinned is never missing, the rest is found.
 
-use cortex_runtime::{NewMemory, Recall, RecalledItem};
+use cortex_runtime::{Compaction, NewMemory, Recall, RecalledItem};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime, topic};
 use cortex_types::{FactScope, FactSource, FactSourceKind, InboxStatus};
 use serde_json::json;
