@@ -21,6 +21,9 @@ pub struct FactQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(schema_with = schema::fact_tier, required = false)]
     pub tier: Option<FactTier>,
+    /// Only those that stand in every prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
@@ -132,6 +135,8 @@ pub struct ImportAnswer {
     pub merged: u64,
     /// Were here already.
     pub known: u64,
+    /// Were pinned where they come from; here as many as fit are pinned already.
+    pub unpinned: u64,
 }
 
 impl Client {

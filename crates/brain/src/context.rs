@@ -10,8 +10,8 @@ mod section;
 mod tokens;
 mod window;
 
-pub use background::last_words;
 pub(crate) use background::shortened;
+pub use background::{last_words, summary_line};
 pub use section::{Section, SectionName};
 pub use tokens::count_tokens;
 pub use window::window_of;
@@ -114,8 +114,8 @@ pub struct TurnContext {
 }
 
 impl TurnContext {
-    /// The floor and the event are there at any budget; other channels, the summary and the topic's history share the
-    /// rest in this order, and the oldest of each is dropped first.
+    /// The floor and the event are there at any budget. The topic's summary, the lines of other channels and the topic's
+    /// history get what is left, in this order: the summary whole or not at all, of the others the oldest is dropped first.
     pub fn assemble(input: ContextInput) -> Self {
         let ContextInput { floor, facts, ops, summary, history, background, event, now, limits, tool_tokens } =
             input;
@@ -188,7 +188,7 @@ fn merged(history: &[HistoryLine]) -> Vec<ChatMessage> {
     messages
 }
 
-/// The best facts, in their stable order.
+/// The best facts, in their stable order. Pinned ones come first and there are never more of them than fit.
 fn chosen(mut facts: Vec<KnownFact>) -> Vec<KnownFact> {
     facts.truncate(KNOWN_FACTS_MAX);
     facts.sort_by_key(|fact| fact.seq);

@@ -17,7 +17,7 @@ pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_tex
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
     BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
-    Speaker, TurnContext, count_tokens, last_words, window_of,
+    Speaker, TurnContext, count_tokens, last_words, summary_line, window_of,
 };
 pub use extract::{
     ExtractedFact, FACTS_MAX, FactCategory, extract_by_rules, extraction_request, harvest_by_rules,

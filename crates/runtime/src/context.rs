@@ -8,7 +8,7 @@ use cortex_brain::{
     BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, KnownFact, Section, ShownOps,
     Speaker, TurnContext, count_tokens, foldable, summary_request, summary_without_model,
 };
-use cortex_models::{Delta, DeltaSink, Models};
+use cortex_models::{Delta, DeltaSink, ModelError, Models};
 use cortex_store::{HistoryRow, NewSummary, SessionQuery, StoreError, TurnSummary};
 use cortex_types::limits::BACKGROUND_LINES_MAX;
 use cortex_types::{
@@ -144,10 +144,31 @@ pub enum ContextError {
 /// What a compaction did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compacted {
-    /// Lines that a new summary stands for; 0 when there was too little to fold.
-    pub covered: usize,
+    pub outcome: Compaction,
     /// What asking a model cost.
     pub calls: Vec<ModelCall>,
+}
+
+/// What became of a topic that was to be compacted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Compaction {
+    /// There was too little to fold.
+    Unchanged,
+    /// The model was not let finish; everything is as it was.
+    Interrupted,
+    /// A new summary stands for so many lines.
+    Summarised { covered: usize, summary: String, by: SummaryBy },
+}
+
+/// Who wrote a summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SummaryBy {
+    Model,
+    Rules,
+    /// The rules, because the model failed.
+    RulesInstead {
+        reason: String,
+    },
 }
 
 impl ContextDesk {
@@ -186,7 +207,7 @@ impl ContextDesk {
     }
 
     /// Lets a summary stand for all but the newest exchanges of a topic. The turns stay. The model writes it when there
-    /// is one and it answers; otherwise it is made of the first words of each line.
+    /// is one and it answers; otherwise it is made of the first words of each line. Cancelled, it changes nothing.
     pub async fn compact(
         &self,
         topic: TopicRef,
@@ -202,41 +223,49 @@ impl ContextDesk {
             .collect();
         let folded = foldable(&lines, KEPT_GROUPS);
         let (Some(first), Some(last)) = (folded.first(), folded.last()) else {
-            return Ok(Compacted { covered: 0, calls: Vec::new() });
+            return Ok(Compacted { outcome: Compaction::Unchanged, calls: Vec::new() });
         };
         let before = uncovered.summary.as_ref();
         let words = before.map(|summary| summary.content.as_str());
-        let (content, calls) = match model {
+        let (written, calls) = match model {
             Some(models) => written_by(models, words, folded, cancel).await,
-            None => (summary_without_model(words, folded), Vec::new()),
+            None => (Some((summary_without_model(words, folded), SummaryBy::Rules)), Vec::new()),
+        };
+        let Some((content, by)) = written else {
+            return Ok(Compacted { outcome: Compaction::Interrupted, calls });
         };
         let new = NewSummary {
             first_turn: before.map_or(first.turn, |summary| summary.first_turn),
             last_turn: last.turn,
             tokens: count_tokens(&content),
-            content,
+            content: content.clone(),
         };
-        let added = summaries.add(topic, new, self.0.clock.now()).await?;
-        Ok(Compacted { covered: if added { folded.len() } else { 0 }, calls })
+        let outcome = match summaries.add(topic, new, self.0.clock.now()).await? {
+            true => Compaction::Summarised { covered: folded.len(), summary: content, by },
+            false => Compaction::Unchanged,
+        };
+        Ok(Compacted { outcome, calls })
     }
 }
 
+/// `None` when the model was cancelled: that says nothing about it, and the next run asks again.
 async fn written_by(
     models: &Models,
     before: Option<&str>,
     lines: &[CompactLine],
     cancel: &CancellationToken,
-) -> (String, Vec<ModelCall>) {
+) -> (Option<(String, SummaryBy)>, Vec<ModelCall>) {
     let answered = models.answer(&summary_request(before, lines), &Unheard, cancel).await;
-    let content = match answered.outcome {
-        Ok(reply) if !reply.text.trim().is_empty() => reply.text.trim().to_owned(),
-        Ok(_) => summary_without_model(before, lines),
-        Err(error) => {
-            tracing::warn!(%error, "No model wrote the summary; it is made of the first words of each line");
-            summary_without_model(before, lines)
+    let failure = match answered.outcome {
+        Ok(reply) if !reply.text.trim().is_empty() => {
+            return (Some((reply.text.trim().to_owned(), SummaryBy::Model)), answered.calls);
         }
+        Ok(_) => "it said nothing".to_owned(),
+        Err(ModelError::Cancelled) => return (None, answered.calls),
+        Err(ModelError::Transient { message, .. } | ModelError::Permanent { message }) => message,
     };
-    (content, answered.calls)
+    let by = SummaryBy::RulesInstead { reason: failure };
+    (Some((summary_without_model(before, lines), by)), answered.calls)
 }
 
 /// Nobody watches a summary grow.

@@ -1,5 +1,6 @@
 //! The Engram memory service, seen from a client: quick, optional, and never a reason for a turn to fail.
 
+use cortex_types::Accounts;
 use futures::future::join;
 use reqwest::Url;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -129,8 +130,15 @@ impl EngramClient {
     }
 
     /// What this conversation and everything else has to say to a question; nothing when the service does not answer.
-    pub async fn recall(&self, query: &str, scope: &str) -> Vec<EngramHit> {
-        let (own, all) = join(self.ask(query, Some(scope)), self.ask(query, None)).await;
+    /// Where users are several people only this conversation is asked for: the service does not know who told what.
+    pub async fn recall(&self, query: &str, scope: &str, people: &Accounts) -> Vec<EngramHit> {
+        let all = async {
+            match people {
+                Accounts::Everyone => self.ask(query, None).await,
+                Accounts::Only(_) => Ok(Vec::new()),
+            }
+        };
+        let (own, all) = join(self.ask(query, Some(scope)), all).await;
         let mut known = HashSet::new();
         let mut hits = Vec::new();
         for found in [own, all] {

@@ -69,6 +69,14 @@ pub enum GardenerAnswer {
     AlreadyRunning,
 }
 
+/// What a run is for.
+#[derive(Clone, Copy)]
+enum Occasion {
+    Schedule,
+    /// Beside the schedule, which stays as it is (D22).
+    EnoughWasSaid,
+}
+
 /// Why a task did not come to its end. What it had done stays.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GardenerError {
@@ -116,8 +124,12 @@ impl Gardener {
         }
     }
 
-    /// Runs a task now, whenever it is due.
+    /// Runs a task now, whenever it is due; the next run is due an interval from now.
     pub async fn run_task(&self, task: GardenerTask) -> Result<GardenerAnswer, StoreError> {
+        self.run_once(task, Occasion::Schedule).await
+    }
+
+    async fn run_once(&self, task: GardenerTask, occasion: Occasion) -> Result<GardenerAnswer, StoreError> {
         let Some(place) = self.place(task) else { return Ok(GardenerAnswer::AlreadyRunning) };
         let Ok(_running) = place.try_lock() else { return Ok(GardenerAnswer::AlreadyRunning) };
         let done = self.perform(task).await;
@@ -128,7 +140,11 @@ impl Gardener {
         };
         counter!("cortex_gardener_runs_total", "task" => task.as_str(), "outcome" => word).increment(1);
         let report: String = report.chars().take(ERROR_CHARS_MAX).collect();
-        self.0.parts.store.gardener().record_run(task, report.clone(), now).await?;
+        let diary = self.0.parts.store.gardener();
+        match occasion {
+            Occasion::Schedule => diary.record_run(task, report.clone(), now).await?,
+            Occasion::EnoughWasSaid => diary.record_extra_run(task, report.clone(), now).await?,
+        }
         match done {
             Ok(_) => {
                 tracing::info!(%task, report, "A task of the gardener is done");
@@ -197,14 +213,11 @@ impl Gardener {
         let config = &self.0.parts.config;
         let enough = if config.memory_enabled { config.extraction_interval } else { 0 };
         let waiting = self.0.parts.store.gardener().waiting(enough).await;
-        let Some(place) = self.place(GardenerTask::Extractor) else { return };
-        let (true, Ok(_running)) =
-            (enough > 0 && waiting.is_ok_and(|waiting| waiting >= enough), place.try_lock())
-        else {
+        if enough == 0 || !waiting.is_ok_and(|waiting| waiting >= enough) {
             return;
-        };
-        if let Err(error) = self.0.extract().await {
-            tracing::warn!(%error, "What was said is extracted later");
+        }
+        if let Err(error) = self.run_once(GardenerTask::Extractor, Occasion::EnoughWasSaid).await {
+            tracing::warn!(%error, "A run of the gardener cannot be written down");
         }
     }
 
@@ -224,7 +237,11 @@ impl Gardener {
 }
 
 fn due_at(last: &GardenerRun) -> Millis {
-    last.last_run_at.after(last.task.interval())
+    last.counted_from.after(last.task.interval())
+}
+
+fn long_before(now: Millis, age: Duration) -> Millis {
+    Millis(now.0.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)))
 }
 
 fn day_start(now: Millis) -> Millis {

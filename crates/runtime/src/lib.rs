@@ -23,7 +23,7 @@ mod turn;
 pub use approval::ApprovalDesk;
 pub use channel::{ChannelDesk, ChannelRow};
 pub use config::RuntimeConfig;
-pub use context::{Compacted, ContextDesk, ContextError, ShownContext};
+pub use context::{Compacted, Compaction, ContextDesk, ContextError, ShownContext, SummaryBy};
 pub use cortex_brain::{access_count, strength};
 pub use engram::{EngramClient, EngramError, EngramHit, EngramMemory, EngramSetting};
 pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, GardenerTaskStatus};

@@ -17,9 +17,10 @@ use cortex_brain::{
 };
 use cortex_models::Embedder;
 use cortex_store::{
-    Eviction, FactEdit, FactFilter, FactToKeep, HotFact, Keep, KeptAs, Page, PageRequest, Store, StoreError,
-    StoredVector, SummaryText, VectorsOf,
+    Eviction, FactEdit, FactFilter, FactToKeep, HotFact, Keep, KeptAs, Page, PageRequest, PinOutcome,
+    PromptScopes, Store, StoreError, StoredVector, SummaryText, VectorsOf,
 };
+use cortex_types::limits::PINNED_FACTS_MAX;
 use cortex_types::{
     Clock, Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact,
 };
@@ -79,6 +80,11 @@ pub enum MemoryError {
     TooLong,
     #[error("upsert requires idempotency_key")]
     UpsertWithoutKey,
+    #[error(
+        "{PINNED_FACTS_MAX} facts are pinned already; unpin one first: `cortex memory list --pinned` shows them, \
+         `cortex memory pin <fact> --off` unpins one"
+    )]
+    PinsFull,
     #[error("line {line}: {reason}")]
     BadLine { line: usize, reason: String },
     #[error(transparent)]
@@ -146,8 +152,13 @@ impl MemoryDesk {
     }
 
     /// The facts of every prompt: pinned ones first, then by hits and recency.
-    pub async fn hot(&self, scopes: Vec<FactScope>, limit: usize) -> Result<Vec<HotFact>, MemoryError> {
+    pub async fn hot(&self, scopes: PromptScopes, limit: usize) -> Result<Vec<HotFact>, MemoryError> {
         Ok(self.0.store.facts().hot(scopes, limit).await?)
+    }
+
+    /// Those of them that are pinned, oldest first.
+    pub async fn pinned(&self, scopes: PromptScopes) -> Result<Vec<HotFact>, MemoryError> {
+        Ok(self.0.store.facts().pinned(scopes).await?)
     }
 
     /// A person's change. False when there is no such fact.
@@ -181,8 +192,13 @@ impl MemoryDesk {
         .await
     }
 
+    /// Keeps a fact in every prompt. False when there is no such fact.
     pub async fn pin(&self, id: FactId) -> Result<bool, MemoryError> {
-        Ok(self.0.store.facts().pin(id, self.0.clock.now()).await?)
+        match self.0.store.facts().pin(id, self.0.clock.now()).await? {
+            PinOutcome::Pinned => Ok(true),
+            PinOutcome::Missing => Ok(false),
+            PinOutcome::Full => Err(MemoryError::PinsFull),
+        }
     }
 
     pub async fn unpin(&self, id: FactId) -> Result<bool, MemoryError> {

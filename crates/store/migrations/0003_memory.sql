@@ -96,6 +96,7 @@ CREATE TABLE memory_cursors (
 CREATE TABLE gardener_runs (
   task TEXT PRIMARY KEY,                  -- compactor|extractor|evictor|harvester
   last_run_at INTEGER NOT NULL,
+  counted_from INTEGER NOT NULL,          -- the next run is due an interval later
   last_outcome TEXT NOT NULL,
   runs INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;

@@ -34,17 +34,20 @@ CREATE TABLE channel_modes (
   topic TEXT                              -- where a send from another channel goes
 ) WITHOUT ROWID;
 
--- One line for each channel of each user: its newest topic.
+-- A line for each topic of each user; the channel is the topic's source.
 CREATE TABLE channel_states (
-  channel TEXT NOT NULL,
-  user_id TEXT NOT NULL,
   topic_id INTEGER NOT NULL REFERENCES topics(id),
+  user_id TEXT NOT NULL,
+  channel TEXT NOT NULL,
   last_message_at INTEGER NOT NULL,
   summary TEXT NOT NULL DEFAULT '',
   layer TEXT NOT NULL DEFAULT 'foreground', -- foreground|background|archived
-  PRIMARY KEY (channel, user_id)
+  PRIMARY KEY (topic_id, user_id)
 ) WITHOUT ROWID;
-CREATE INDEX channel_states_recent ON channel_states(last_message_at);
+-- A prompt steps from channel to channel and reads the newest line of each, however many topics there are.
+CREATE INDEX channel_states_channel ON channel_states(channel, last_message_at);
+CREATE INDEX channel_states_user ON channel_states(user_id, channel, last_message_at);
+CREATE INDEX channel_states_recent ON channel_states(last_message_at) WHERE layer <> 'archived';
 
 -- A summary stands for the turns it covers; they stay. Undone ones are passed over.
 CREATE TABLE turn_summaries (

@@ -5,9 +5,9 @@ use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{
     Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, INTERNAL_CHANNELS, Millis, TopicRef,
 };
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
-use std::collections::BTreeSet;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Transitions of channels.
 pub struct Channels<'a>(pub(crate) &'a Store);
@@ -28,6 +28,13 @@ pub struct ChannelState {
 pub struct ChannelLine {
     pub channel: String,
     pub summary: String,
+    pub last_message_at: Millis,
+}
+
+/// A topic in which nothing was said for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdleTopic {
+    pub topic: TopicRef,
     pub last_message_at: Millis,
 }
 
@@ -53,39 +60,27 @@ impl Channels<'_> {
         self.0.read(states).await
     }
 
-    /// Keeps a better line about a topic, if there is one, and how near the topic is; both stand until the next turn there.
-    pub async fn summarise(
-        &self,
-        topic: TopicRef,
-        summary: Option<String>,
-        layer: ChannelLayer,
-    ) -> Result<bool, StoreError> {
-        self.0
-            .write(move |connection| {
-                let Some(topic_id) = topic::find(connection, &topic)? else { return Ok(false) };
-                let changed = connection
-                    .prepare_cached(
-                        "UPDATE channel_states SET summary = coalesce(?2, summary), layer = ?3 WHERE topic_id = ?1",
-                    )?
-                    .execute(params![topic_id, summary, layer.as_str()])?;
-                Ok(changed > 0)
-            })
-            .await
+    /// Topics that stand in the foreground and were last heard of before `since`, the longest idle first.
+    pub async fn idle(&self, since: Millis, limit: u32) -> Result<Vec<IdleTopic>, StoreError> {
+        self.0.read(move |connection| idle(connection, since, limit)).await
     }
 
-    /// Topics that stand in the foreground and were last heard of before `since`, the longest idle first.
-    pub async fn idle(&self, since: Millis, limit: u32) -> Result<Vec<TopicRef>, StoreError> {
+    /// Lets a topic that was idle step back from the foreground, with a better line about it if there is one. False when
+    /// something was said there meanwhile: then everything stays as that turn left it.
+    pub async fn step_back(&self, idle: IdleTopic, summary: Option<String>) -> Result<bool, StoreError> {
+        self.0.write(move |connection| step_back(connection, &idle, summary.as_deref())).await
+    }
+
+    /// Puts topics away that stepped back and were last heard of before `since`; prompts no longer see them. The next
+    /// turn there brings one back.
+    pub async fn archive(&self, since: Millis) -> Result<usize, StoreError> {
         self.0
-            .read(move |connection| {
+            .write(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT topics.source, topics.topic_key FROM channel_states
-                     JOIN topics ON topics.id = channel_states.topic_id
-                     WHERE last_message_at < ?1 AND layer = 'foreground' ORDER BY last_message_at LIMIT ?2",
+                    "UPDATE channel_states SET layer = 'archived'
+                     WHERE layer <> 'archived' AND layer = 'background' AND last_message_at < ?1",
                 )?;
-                let rows = statement.query_map(params![since.0, limit], |row| {
-                    Ok(TopicRef { source: row.get(0)?, topic_key: row.get(1)? })
-                })?;
-                Ok(rows.collect::<Result<_, _>>()?)
+                Ok(statement.execute([since.0])?)
             })
             .await
     }
@@ -190,7 +185,7 @@ fn suppress_waiting(connection: &Connection, now: Millis) -> Result<usize, Store
     Ok(count)
 }
 
-/// A turn ended here: its topic is the newest of its user on this channel.
+/// A turn ended here: its topic is in the foreground.
 pub(crate) fn spoke(
     connection: &Connection,
     event: &Event,
@@ -202,8 +197,7 @@ pub(crate) fn spoke(
         .prepare_cached(
             "INSERT INTO channel_states(channel, user_id, topic_id, last_message_at, summary, layer)
              VALUES (?1, ?2, ?3, ?4, ?5, 'foreground')
-             ON CONFLICT(channel, user_id) DO UPDATE SET topic_id = ?3, last_message_at = ?4, summary = ?5,
-               layer = 'foreground'",
+             ON CONFLICT(topic_id, user_id) DO UPDATE SET last_message_at = ?4, summary = ?5, layer = 'foreground'",
         )?
         .execute(params![event.topic.source, event.user_id, topic, now.0, summary])?;
     Ok(())
@@ -226,27 +220,64 @@ pub(crate) fn spoken_to(
     Ok(())
 }
 
+fn idle(connection: &Connection, since: Millis, limit: u32) -> Result<Vec<IdleTopic>, StoreError> {
+    // Several people may speak in one topic: it is idle when none of them does.
+    let mut statement = connection.prepare_cached(
+        "SELECT topics.source, topics.topic_key, max(idle.last_message_at) AS heard
+         FROM channel_states AS idle JOIN topics ON topics.id = idle.topic_id
+         WHERE idle.layer <> 'archived' AND idle.layer = 'foreground' AND idle.last_message_at < ?1
+           AND NOT EXISTS (SELECT 1 FROM channel_states AS other
+                           WHERE other.topic_id = idle.topic_id AND other.last_message_at >= ?1)
+         GROUP BY idle.topic_id ORDER BY heard LIMIT ?2",
+    )?;
+    let rows = statement.query_map(params![since.0, limit], |row| {
+        let topic = TopicRef { source: row.get(0)?, topic_key: row.get(1)? };
+        Ok(IdleTopic { topic, last_message_at: Millis(row.get(2)?) })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn step_back(connection: &Connection, idle: &IdleTopic, summary: Option<&str>) -> Result<bool, StoreError> {
+    let Some(topic_id) = topic::find(connection, &idle.topic)? else { return Ok(false) };
+    let heard: Option<i64> = connection
+        .prepare_cached("SELECT max(last_message_at) FROM channel_states WHERE topic_id = ?1")?
+        .query_row([topic_id], |row| row.get(0))?;
+    if heard.is_none_or(|heard| heard > idle.last_message_at.0) {
+        return Ok(false);
+    }
+    connection
+        .prepare_cached(
+            "UPDATE channel_states SET summary = coalesce(?2, summary), layer = 'background' WHERE topic_id = ?1",
+        )?
+        .execute(params![topic_id, summary])?;
+    Ok(true)
+}
+
 fn newest_topic(
     connection: &Connection,
     channel: &str,
     accounts: &Accounts,
 ) -> Result<Option<TopicRef>, StoreError> {
-    let (filter, users) = of_accounts(accounts);
-    let sql = format!(
-        "SELECT topics.source, topics.topic_key FROM channel_states JOIN topics ON topics.id = topic_id
-         WHERE channel = ? {filter} ORDER BY last_message_at DESC, topic_id DESC LIMIT 1"
-    );
-    let values = std::iter::once(Value::from(channel.to_owned())).chain(users);
-    Ok(connection
-        .prepare_cached(&sql)?
-        .query_row(params_from_iter(values), |row| {
-            Ok(TopicRef { source: row.get(0)?, topic_key: row.get(1)? })
-        })
-        .optional()?)
+    let mut newest: Option<(i64, TopicRef)> = None;
+    for (filter, user) in of_accounts(accounts) {
+        let sql = format!(
+            "SELECT last_message_at, topics.source, topics.topic_key FROM channel_states
+             JOIN topics ON topics.id = topic_id
+             WHERE {filter} channel = ?2 ORDER BY last_message_at DESC, topic_id DESC LIMIT 1"
+        );
+        let found = connection
+            .prepare_cached(&sql)?
+            .query_row(params![user, channel], |row| {
+                Ok((row.get(0)?, TopicRef { source: row.get(1)?, topic_key: row.get(2)? }))
+            })
+            .optional()?;
+        newest = [newest, found].into_iter().flatten().max_by_key(|(at, _)| *at);
+    }
+    Ok(newest.map(|(_, topic)| topic))
 }
 
-/// The lines of a person's other topics, one for each channel: its newest topic, unless that is this one. Newest
-/// first, none older than `since`, none that is archived.
+/// The lines of a person's other topics, one for each channel: the newest that is not this one. Newest first, none older
+/// than `since`, none that is archived.
 pub(crate) fn lines(
     connection: &Connection,
     accounts: &Accounts,
@@ -254,38 +285,62 @@ pub(crate) fn lines(
     since: Millis,
     limit: usize,
 ) -> Result<Vec<ChannelLine>, StoreError> {
-    let (filter, users) = of_accounts(accounts);
-    let sql = format!(
-        "SELECT channel, topic_id, summary, last_message_at, layer FROM channel_states
-         WHERE last_message_at >= ? {filter} ORDER BY last_message_at DESC LIMIT {LIST_ROWS_MAX}"
-    );
-    let values = std::iter::once(Value::from(since.0)).chain(users);
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(values))?;
-    let mut seen = BTreeSet::new();
+    let mut newest: BTreeMap<String, ChannelLine> = BTreeMap::new();
+    for (filter, user) in of_accounts(accounts) {
+        for line in lines_of(connection, filter, user, this_topic)? {
+            match newest.get(&line.channel) {
+                Some(other) if other.last_message_at >= line.last_message_at => {}
+                Some(_) | None => drop(newest.insert(line.channel.clone(), line)),
+            }
+        }
+    }
+    let mut lines: Vec<ChannelLine> =
+        newest.into_values().filter(|line| line.last_message_at >= since).collect();
+    lines.sort_by_key(|line| Reverse(line.last_message_at));
+    lines.truncate(limit);
+    Ok(lines)
+}
+
+/// Steps from channel to channel: two looks into an index for each, whatever was said there.
+fn lines_of(
+    connection: &Connection,
+    filter: &str,
+    user: &str,
+    this_topic: Option<i64>,
+) -> Result<Vec<ChannelLine>, StoreError> {
+    let mut next = connection.prepare_cached(&format!(
+        "SELECT channel FROM channel_states WHERE {filter} channel > ?2 ORDER BY channel LIMIT 1"
+    ))?;
+    // What is archived is older than what is not, so the newest topic says it for all of them.
+    let mut newest = connection.prepare_cached(&format!(
+        "SELECT summary, last_message_at, layer FROM channel_states
+         WHERE {filter} channel = ?2 AND topic_id <> ?3 ORDER BY last_message_at DESC LIMIT 1"
+    ))?;
     let mut lines = Vec::new();
-    while let Some(row) = rows.next()?
-        && lines.len() < limit
-    {
-        let (channel, topic): (String, i64) = (row.get(0)?, row.get(1)?);
-        let layer: String = row.get(4)?;
-        let is_shown = Some(topic) != this_topic && layer != ChannelLayer::Archived.as_str();
-        if seen.insert(channel.clone()) && is_shown {
-            lines.push(ChannelLine { channel, summary: row.get(2)?, last_message_at: Millis(row.get(3)?) });
+    let mut channel = String::new();
+    for _ in 0..LIST_ROWS_MAX {
+        let Some(found) = next.query_row(params![user, channel], |row| row.get(0)).optional()? else { break };
+        channel = found;
+        let line = newest
+            .query_row(params![user, channel, this_topic.unwrap_or_default()], |row| {
+                Ok((row.get(0)?, Millis(row.get(1)?), row.get::<_, String>(2)?))
+            })
+            .optional()?;
+        if let Some((summary, last_message_at, layer)) = line
+            && layer != ChannelLayer::Archived.as_str()
+        {
+            lines.push(ChannelLine { channel: channel.clone(), summary, last_message_at });
         }
     }
     Ok(lines)
 }
 
-fn of_accounts(accounts: &Accounts) -> (String, impl Iterator<Item = Value>) {
-    let (filter, users) = match accounts {
-        Accounts::Everyone => (String::new(), Vec::new()),
-        Accounts::Only(users) => {
-            let marks = vec!["?"; users.len()].join(", ");
-            (format!("AND user_id IN ({marks})"), users.clone())
-        }
-    };
-    (filter, users.into_iter().map(Value::from))
+/// A condition on `user_id`, bound to `?1`, for each account; none while everybody is one owner.
+fn of_accounts(accounts: &Accounts) -> Vec<(&'static str, &str)> {
+    match accounts {
+        Accounts::Everyone => vec![("?1 = '' AND", "")],
+        Accounts::Only(users) => users.iter().map(|user| ("user_id = ?1 AND", user.as_str())).collect(),
+    }
 }
 
 fn states(connection: &Connection) -> Result<Vec<ChannelState>, StoreError> {

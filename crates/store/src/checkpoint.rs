@@ -20,7 +20,10 @@ pub(crate) fn record(
              VALUES (?1, ?2,
                json_object('source', ?3, 'topicKey', ?4, 'lastTurn', ?5),
                (SELECT json_group_array(json_object('channel', channel, 'lastMessageAt', last_message_at, 'layer', layer))
-                FROM (SELECT channel, last_message_at, layer FROM channel_states ORDER BY last_message_at DESC LIMIT 16)),
+                FROM (SELECT channel, max(last_message_at) AS last_message_at, layer FROM
+                      (SELECT channel, last_message_at, layer FROM channel_states WHERE layer <> 'archived'
+                       ORDER BY last_message_at DESC LIMIT 16)
+                      GROUP BY channel ORDER BY 2 DESC)),
                (SELECT json_group_array(json_object('id', id, 'status', status))
                 FROM (SELECT id, status FROM ops
                       WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed')

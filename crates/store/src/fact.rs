@@ -8,7 +8,8 @@ mod search;
 use crate::memory_index::StoredVector;
 use crate::summary::SummaryText;
 use crate::{Page, PageRequest, Store, StoreError, audit, summary};
-use cortex_types::{Fact, FactId, FactOrigin, FactScope, FactTier, Millis, NewFact};
+use cortex_types::limits::PINNED_FACTS_MAX;
+use cortex_types::{Accounts, Fact, FactId, FactOrigin, FactScope, FactTier, Millis, NewFact};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -73,6 +74,26 @@ pub struct FactFilter {
     pub scopes: Option<Vec<FactScope>>,
     pub category: Option<String>,
     pub tier: Option<FactTier>,
+    /// Only those that stand in every prompt.
+    pub pinned: bool,
+}
+
+/// Whose facts a prompt has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptScopes {
+    /// Everywhere, a channel, a topic.
+    pub places: Vec<FactScope>,
+    pub people: Accounts,
+}
+
+/// What became of a fact that was to be pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinOutcome {
+    Pinned,
+    /// There is no such fact.
+    Missing,
+    /// As many as a prompt holds are pinned already.
+    Full,
 }
 
 /// What a person changes about a fact; `None` leaves it as it is.
@@ -99,7 +120,8 @@ impl Facts<'_> {
         self.0.write(move |connection| keep::keep(connection, &new, now)).await
     }
 
-    /// Puts a fact from another home as it was there. One whose id or key is here already changes nothing.
+    /// Puts a fact from another home as it was there. One whose id or key is here already changes nothing; one that was
+    /// pinned there is not pinned here when there is no room for it.
     pub async fn restore(
         &self,
         fact: Fact,
@@ -128,8 +150,13 @@ impl Facts<'_> {
     }
 
     /// The facts of every prompt: pinned ones first, then by hits and recency.
-    pub async fn hot(&self, scopes: Vec<FactScope>, limit: usize) -> Result<Vec<HotFact>, StoreError> {
+    pub async fn hot(&self, scopes: PromptScopes, limit: usize) -> Result<Vec<HotFact>, StoreError> {
         self.0.read(move |connection| read::hot(connection, &scopes, limit)).await
+    }
+
+    /// Those of them that are pinned, oldest first.
+    pub async fn pinned(&self, scopes: PromptScopes) -> Result<Vec<HotFact>, StoreError> {
+        self.0.read(move |connection| read::pinned(connection, &scopes)).await
     }
 
     /// The best full-text hits: row number and BM25, better ones first.
@@ -147,8 +174,9 @@ impl Facts<'_> {
         self.0.write(move |connection| keep::edit(connection, &id, &edit, now)).await
     }
 
-    pub async fn pin(&self, id: FactId, now: Millis) -> Result<bool, StoreError> {
-        self.0.write(move |connection| set_pinned(connection, &id, 1, now)).await
+    /// Keeps a fact in every prompt, as long as there is room for it.
+    pub async fn pin(&self, id: FactId, now: Millis) -> Result<PinOutcome, StoreError> {
+        self.0.write(move |connection| pin(connection, &id, now)).await
     }
 
     pub async fn unpin(&self, id: FactId, now: Millis) -> Result<bool, StoreError> {
@@ -200,6 +228,28 @@ impl Facts<'_> {
     pub async fn evict(&self, which: Eviction, limit: u32, now: Millis) -> Result<usize, StoreError> {
         self.0.write(move |connection| evict(connection, which, limit, now)).await
     }
+}
+
+fn pin(connection: &Connection, id: &FactId, now: Millis) -> Result<PinOutcome, StoreError> {
+    let is_pinned: Option<bool> = connection
+        .prepare_cached("SELECT pinned FROM facts WHERE id = ?1")?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?;
+    match is_pinned {
+        None => Ok(PinOutcome::Missing),
+        Some(false) if !has_room_for_pin(connection)? => Ok(PinOutcome::Full),
+        Some(_) => {
+            set_pinned(connection, id, 1, now)?;
+            Ok(PinOutcome::Pinned)
+        }
+    }
+}
+
+fn has_room_for_pin(connection: &Connection) -> Result<bool, StoreError> {
+    let pinned: usize = connection
+        .prepare_cached("SELECT count(*) FROM facts WHERE pinned = 1")?
+        .query_row([], |row| row.get(0))?;
+    Ok(pinned < PINNED_FACTS_MAX)
 }
 
 fn set_pinned(connection: &Connection, id: &FactId, pinned: i64, now: Millis) -> Result<bool, StoreError> {

@@ -12,11 +12,13 @@ const EXTRACTED: &str = "extracted";
 /// Transitions of the gardener.
 pub struct GardenerDiary<'a>(pub(crate) &'a Store);
 
-/// The last run of a task; while it never ran, the moment from which its interval counts.
+/// The last run of a task; while it never ran, the first start of the home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GardenerRun {
     pub task: GardenerTask,
     pub last_run_at: Millis,
+    /// The next run is due an interval later.
+    pub counted_from: Millis,
     pub last_report: String,
     pub runs: u64,
 }
@@ -40,13 +42,22 @@ pub enum Learned {
     FromOp(OpId),
 }
 
+/// Which lines of the history may go once they are old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EvictTurns {
+    /// Nothing goes that memory has not looked at.
+    Extracted,
+    /// Memory is off: nobody will look at them.
+    All,
+}
+
 impl GardenerDiary<'_> {
     /// The first start of a home: every task is due an interval from now. Later ones change nothing.
     pub async fn begin(&self, now: Millis) -> Result<(), StoreError> {
         self.0
             .write(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "INSERT INTO gardener_runs(task, last_run_at, last_outcome) VALUES (?1, ?2, '')
+                    "INSERT INTO gardener_runs(task, last_run_at, counted_from, last_outcome) VALUES (?1, ?2, ?2, '')
                      ON CONFLICT(task) DO NOTHING",
                 )?;
                 for task in GardenerTask::ALL {
@@ -61,20 +72,40 @@ impl GardenerDiary<'_> {
         self.0.read(runs).await
     }
 
+    /// A run of its own: the next is due an interval from now.
     pub async fn record_run(
         &self,
         task: GardenerTask,
         report: String,
         now: Millis,
     ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO gardener_runs(task, last_run_at, counted_from, last_outcome, runs) VALUES (?1, ?2, ?2, ?3, 1)
+             ON CONFLICT(task) DO UPDATE SET last_run_at = ?2, counted_from = ?2, last_outcome = ?3, runs = runs + 1";
+        self.record(sql, task, report, now).await
+    }
+
+    /// A run beside the schedule, which stays as it is.
+    pub async fn record_extra_run(
+        &self,
+        task: GardenerTask,
+        report: String,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO gardener_runs(task, last_run_at, counted_from, last_outcome, runs) VALUES (?1, ?2, ?2, ?3, 1)
+             ON CONFLICT(task) DO UPDATE SET last_run_at = ?2, last_outcome = ?3, runs = runs + 1";
+        self.record(sql, task, report, now).await
+    }
+
+    async fn record(
+        &self,
+        sql: &'static str,
+        task: GardenerTask,
+        report: String,
+        now: Millis,
+    ) -> Result<(), StoreError> {
         self.0
             .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "INSERT INTO gardener_runs(task, last_run_at, last_outcome, runs) VALUES (?1, ?2, ?3, 1)
-                         ON CONFLICT(task) DO UPDATE SET last_run_at = ?2, last_outcome = ?3, runs = runs + 1",
-                    )?
-                    .execute(params![task.as_str(), now.0, report])?;
+                connection.prepare_cached(sql)?.execute(params![task.as_str(), now.0, report])?;
                 Ok(())
             })
             .await
@@ -150,10 +181,15 @@ impl GardenerDiary<'_> {
             .await
     }
 
-    /// Drops up to `limit` of the oldest lines of the history that ended before `before` and were extracted (D14),
-    /// with their rows in the index. The answer is their ids.
-    pub async fn evict_turns(&self, before: Millis, limit: u32) -> Result<Vec<i64>, StoreError> {
-        self.0.write(move |connection| evict_turns(connection, before, limit)).await
+    /// Drops up to `limit` of the oldest lines of the history that ended before `before` and may go (D14), with their
+    /// rows in the index. The answer is their ids.
+    pub async fn evict_turns(
+        &self,
+        which: EvictTurns,
+        before: Millis,
+        limit: u32,
+    ) -> Result<Vec<i64>, StoreError> {
+        self.0.write(move |connection| evict_turns(connection, which, before, limit)).await
     }
 }
 
@@ -161,15 +197,21 @@ const BY_PEOPLE: &str =
     "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')";
 
 fn runs(connection: &Connection) -> Result<Vec<GardenerRun>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT task, last_run_at, last_outcome, runs FROM gardener_runs")?;
+    let mut statement = connection
+        .prepare_cached("SELECT task, last_run_at, last_outcome, runs, counted_from FROM gardener_runs")?;
     let rows = statement.query_map([], |row| {
-        Ok((row.get::<_, String>(0)?, Millis(row.get(1)?), row.get::<_, String>(2)?, row.get(3)?))
+        Ok((
+            row.get::<_, String>(0)?,
+            Millis(row.get(1)?),
+            row.get::<_, String>(2)?,
+            row.get(3)?,
+            Millis(row.get(4)?),
+        ))
     })?;
     rows.map(|row| {
-        let (word, last_run_at, last_report, runs) = row?;
+        let (word, last_run_at, last_report, runs, counted_from) = row?;
         let task = word.parse().map_err(|error| StoreError::Damaged(format!("gardener: {error}")))?;
-        Ok(GardenerRun { task, last_run_at, last_report, runs })
+        Ok(GardenerRun { task, last_run_at, counted_from, last_report, runs })
     })
     .collect()
 }
@@ -226,11 +268,19 @@ fn settle(connection: &Connection, from: &Learned, now: Millis) -> Result<(), St
     Ok(())
 }
 
-fn evict_turns(connection: &Connection, before: Millis, limit: u32) -> Result<Vec<i64>, StoreError> {
-    let extracted = cursor(connection, EXTRACTED)?;
+fn evict_turns(
+    connection: &Connection,
+    which: EvictTurns,
+    before: Millis,
+    limit: u32,
+) -> Result<Vec<i64>, StoreError> {
+    let up_to = match which {
+        EvictTurns::Extracted => cursor(connection, EXTRACTED)?,
+        EvictTurns::All => i64::MAX,
+    };
     let oldest = connection
         .prepare_cached("SELECT id, role = 'user', timestamp FROM turns WHERE id <= ?1 ORDER BY id LIMIT ?2")?
-        .query_map(params![extracted, limit], |row| {
+        .query_map(params![up_to, limit], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?, Millis(row.get(2)?)))
         })?
         .collect::<Result<Vec<_>, _>>()?;

@@ -41,10 +41,13 @@ mod writer;
 
 pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
 pub use audit::AuditRow;
-pub use channel::{ChannelLine, ChannelState, Channels};
+pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
 pub use error::StoreError;
-pub use fact::{Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact};
-pub use gardener::{GardenerDiary, GardenerRun, Learned, Unextracted};
+pub use fact::{
+    Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
+    PromptScopes,
+};
+pub use gardener::{EvictTurns, GardenerDiary, GardenerRun, Learned, Unextracted};
 pub use health::StoreHealth;
 pub use history::{History, HistoryFilter, SaidTurn};
 pub use home_lock::{HomeLock, LockError};

@@ -136,13 +136,15 @@ pub(crate) fn rewrite_all(
                 .execute(params![row.0, content, tokens])?;
         }
     }
-    let mut channels = connection.prepare_cached("SELECT channel, user_id, summary FROM channel_states")?;
+    let mut channels = connection.prepare_cached("SELECT topic_id, user_id, summary FROM channel_states")?;
     let rows = channels.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    for (channel, person, summary) in rows.collect::<Result<Vec<(String, String, String)>, _>>()? {
+    for (topic, person, summary) in rows.collect::<Result<Vec<(i64, String, String)>, _>>()? {
         if let Some(SummaryText { content: summary, .. }) = rewrite(&summary) {
             connection
-                .prepare_cached("UPDATE channel_states SET summary = ?3 WHERE channel = ?1 AND user_id = ?2")?
-                .execute(params![channel, person, summary])?;
+                .prepare_cached(
+                    "UPDATE channel_states SET summary = ?3 WHERE topic_id = ?1 AND user_id = ?2",
+                )?
+                .execute(params![topic, person, summary])?;
         }
     }
     Ok(())

@@ -22,6 +22,8 @@ pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const LIST_ROWS_MAX: u32 = 500;
 /// Most facts in a prompt.
 pub const KNOWN_FACTS_MAX: usize = 50;
+/// Most pinned facts: every prompt has them all.
+pub const PINNED_FACTS_MAX: usize = KNOWN_FACTS_MAX;
 /// Most channels that a prompt has a line for.
 pub const BACKGROUND_LINES_MAX: usize = 32;
 /// Longest line that other channels see of a conversation.

@@ -129,12 +129,18 @@ impl Session {
     }
 }
 
-/// Other channels of the same person that were heard of an hour ago.
+/// Every topic has its line, and there are other channels of the same person.
 fn other_channels(path: &Path) -> Result<(), BenchError> {
     let connection = Connection::open(path)?;
+    connection.execute(
+        "INSERT INTO channel_states(channel, user_id, topic_id, last_message_at, summary)
+         SELECT source, 'user-998877', id, (SELECT max(created_at) FROM inbox_messages), 'And on Sunday? → So it will be.'
+         FROM topics",
+        [],
+    )?;
     let mut insert = connection.prepare(
         "INSERT INTO channel_states(channel, user_id, topic_id, last_message_at, summary)
-         SELECT ?1, 'user-998877', ?2, max(created_at), 'Remind me every weekday → So it will be.' FROM inbox_messages",
+         SELECT ?1, 'user-998877-' || ?1, ?2, max(created_at), 'Remind me every weekday → So it will be.' FROM inbox_messages",
     )?;
     for number in 1..=OTHER_CHANNELS {
         insert.execute(params![format!("channel-{number}"), number])?;

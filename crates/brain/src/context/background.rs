@@ -13,6 +13,23 @@ pub fn last_words(heard: &str, said: &str) -> String {
     format!("{} → {}", shortened(heard, half), shortened(said, half))
 }
 
+/// The line that other channels see of a conversation that was summarised: as much of the summary's end as fits, since
+/// what was said last stands there.
+pub fn summary_line(summary: &str) -> String {
+    let mut line = String::new();
+    for part in summary.lines().rev().map(|part| part.trim().trim_start_matches("- ")) {
+        let longer = match line.is_empty() {
+            true => shortened(part, BACKGROUND_CHARS_MAX),
+            false => format!("{part}; {line}"),
+        };
+        if longer.chars().count() > BACKGROUND_CHARS_MAX {
+            break;
+        }
+        line = longer;
+    }
+    line
+}
+
 /// The lines that may be shown, newest first.
 pub(super) fn lines(mut lines: Vec<BackgroundLine>, now: Millis, memory: bool) -> Vec<BackgroundLine> {
     lines.retain(|line| !memory || now.0 - line.last_message_at.0 <= IDLE_MAX_MS);
@@ -35,6 +52,18 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_of_a_summary_is_its_end_as_far_as_it_fits() {
+        assert_eq!(
+            summary_line("- Ada moves to Paris\n- the key is at Bob's\n"),
+            "Ada moves to Paris; the key is at Bob's"
+        );
+        assert_eq!(summary_line(""), "");
+        let long = format!("- {}\n- the end", "a".repeat(195));
+        assert_eq!(summary_line(&long), "the end");
+        assert_eq!(summary_line(&"b".repeat(300)).chars().count(), BACKGROUND_CHARS_MAX);
+    }
 
     #[test]
     fn last_words_are_one_bounded_line() {

@@ -3,6 +3,9 @@
 use super::{BackgroundLine, Floor, KnownFact, chosen, count_tokens, one_line};
 use cortex_types::Event;
 
+/// Of a longer fact a prompt has the beginning; `memory.query` has it whole.
+const KNOWN_FACT_CHARS_MAX: usize = 500;
+
 /// Which part of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SectionName {
@@ -77,7 +80,7 @@ pub(super) fn of_floor(floor: &Floor) -> Vec<Section> {
 
 pub(super) fn of_facts(facts: Vec<KnownFact>) -> Option<Section> {
     let facts = chosen(facts);
-    let lines = facts.iter().map(|fact| format!("- {}", one_line(&fact.text)));
+    let lines = facts.iter().map(|fact| format!("- {}", shortened(&one_line(&fact.text))));
     titled(SectionName::KnownFacts, "## Known Facts", lines)
 }
 
@@ -88,6 +91,14 @@ pub(super) fn of_ops(ops: &[String]) -> Option<Section> {
 pub(super) fn of_summary(summary: &str) -> Option<Section> {
     let lines = summary.trim().lines().map(str::to_owned);
     titled(SectionName::Summary, "## Earlier in this conversation", lines)
+}
+
+/// One long fact must not take the room of a conversation.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(KNOWN_FACT_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// As many lines as fit, the newest first; shown in the order of their channels, which does not change.

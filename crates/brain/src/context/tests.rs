@@ -132,6 +132,14 @@ fn at_most_fifty_facts_are_shown_in_an_order_that_recalls_do_not_change() {
 }
 
 #[test]
+fn of_a_long_fact_a_prompt_has_the_beginning() {
+    let long = KnownFact { seq: 1, text: "ä".repeat(9_000) };
+    let shown = system(ContextInput { facts: vec![long], ..input(LARGE) });
+    let line = shown.lines().find(|line| line.starts_with("- ä")).unwrap();
+    assert_eq!((line.chars().count(), line.ends_with('…')), (2 + 500 + 1, true));
+}
+
+#[test]
 fn with_memory_on_at_most_twenty_messages_are_shown_and_the_oldest_go_first() {
     let context = TurnContext::assemble(ContextInput { history: exchanges(30, 1), ..input(LARGE) });
     let shown = texts(&context);

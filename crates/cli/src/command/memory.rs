@@ -27,6 +27,9 @@ enum Action {
         /// Only facts of this category
         #[arg(long)]
         category: Option<String>,
+        /// Only facts that stand in every prompt
+        #[arg(long)]
+        pinned: bool,
         #[arg(long, short = 'n', default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         limit: u32,
         /// The cursor of the page before
@@ -53,7 +56,7 @@ enum Action {
     },
     /// Forget a fact for good
     Forget { fact: FactId },
-    /// Keep a fact in every prompt
+    /// Keep a fact in every prompt; at most 50 are
     Pin {
         fact: FactId,
         /// Let it go cold again
@@ -71,10 +74,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let runtime = context.client_runtime()?;
     let about = |fact: &FactId| Failure::about(format!("fact {fact}"), "cortex memory list");
     match &args.action {
-        Action::List { tier, category, limit, before } => {
+        Action::List { tier, category, pinned, limit, before } => {
             let query = FactQuery {
                 tier: *tier,
                 category: category.clone(),
+                pinned: pinned.then_some(true),
                 limit: Some(*limit),
                 before: before.clone(),
                 ..FactQuery::default()
@@ -148,6 +152,9 @@ fn import(
     let done = runtime.block_on(client.import_memory(lines))?;
     if context.terminal.json {
         return context.terminal.print_json(&done);
+    }
+    if done.unpinned > 0 {
+        talk(&format!("{} not pinned here: as many as fit are pinned already", done.unpinned));
     }
     context.terminal.print(&format!("{} new, {} merged, {} known", done.created, done.merged, done.known))
 }

@@ -1,7 +1,7 @@
-//! The evictor: facts that nobody asks for go cold, and history that is too old and was extracted goes away.
+//! The evictor: facts that nobody asks for go cold, and history that is too old and was extracted, if memory is on, goes away.
 
-use super::{Garden, GardenerError};
-use cortex_types::Millis;
+use super::{Garden, GardenerError, long_before};
+use cortex_store::EvictTurns;
 
 /// Lines that one transaction drops.
 const TURNS_AT_ONCE: u32 = 500;
@@ -12,10 +12,13 @@ impl Garden {
         let cold = self.parts.memory.evict(now).await?;
         let mut dropped = 0;
         if let Some(age) = self.parts.config.turn_ttl {
-            let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-            let before = Millis(now.0.saturating_sub(age));
+            let before = long_before(now, age);
+            let which = match self.parts.config.memory_enabled {
+                true => EvictTurns::Extracted,
+                false => EvictTurns::All,
+            };
             loop {
-                let ids = self.parts.store.gardener().evict_turns(before, TURNS_AT_ONCE).await?;
+                let ids = self.parts.store.gardener().evict_turns(which, before, TURNS_AT_ONCE).await?;
                 fail::fail_point!("gardener.after_eviction");
                 if ids.is_empty() {
                     break;

@@ -10,13 +10,20 @@ use cortex_types::{FactScope, FactSource, FactSourceKind, ModelCall, TopicRef};
 const BATCH_LINES: u32 = 40;
 /// Batches of one run; a longer backlog is for the next.
 const BATCHES_MAX: usize = 50;
+/// Messages of one question. As many facts may come of it, so that no message is passed over for the others.
+const LINES_PER_QUESTION: usize = FACTS_MAX;
 /// Longest part of a message that is looked at.
 const LINE_CHARS_MAX: usize = 2_000;
 
 impl Garden {
     /// Everything behind the cursor. A model that fails leaves the cursor where it is.
     pub(super) async fn extract(&self) -> Result<String, GardenerError> {
-        let mut facts = self.keep_journaled(|from| matches!(from, Learned::FromTurns { .. })).await?;
+        let mut facts = 0;
+        for (from, learned) in self.journaled().await? {
+            if matches!(from, Learned::FromTurns { .. }) {
+                facts += self.keep(from, learned).await?;
+            }
+        }
         let mut messages = 0;
         for _ in 0..BATCHES_MAX {
             let Some(batch) = self.parts.store.gardener().unextracted(BATCH_LINES).await? else { break };
@@ -30,12 +37,13 @@ impl Garden {
     async fn extract_batch(&self, batch: Unextracted) -> Result<usize, GardenerError> {
         let mut learned = Vec::new();
         let mut calls: Vec<ModelCall> = Vec::new();
-        for lines in conversations(batch.lines) {
+        for lines in conversations(batch.lines).iter().flat_map(|lines| lines.chunks(LINES_PER_QUESTION)) {
             let texts: Vec<String> =
                 lines.iter().map(|line| line.content.chars().take(LINE_CHARS_MAX).collect()).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let thought = self.think(&extraction_request(&texts), || extract_by_rules(&texts)).await;
-            let thought = match thought {
+            // Line by line: a cap on all of them would pass over what the last ones say.
+            let by_rules = || texts.iter().flat_map(|text| extract_by_rules(&[text])).collect();
+            let thought = match self.think(&extraction_request(&texts), by_rules).await {
                 Ok(thought) => thought,
                 Err(error) => {
                     // The batch is done again as a whole, but what it cost so far was spent.
@@ -44,9 +52,8 @@ impl Garden {
                 }
             };
             calls.extend(thought.calls);
-            learned.extend(thought.facts.into_iter().map(|fact| self.learned(fact, &lines, &texts)));
+            learned.extend(thought.facts.into_iter().map(|fact| self.learned(fact, lines, &texts)));
         }
-        learned.truncate(FACTS_MAX);
         self.learn(Learned::FromTurns { last: batch.last }, learned, calls).await
     }
 

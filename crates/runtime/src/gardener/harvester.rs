@@ -1,10 +1,10 @@
 //! The harvester: takes facts from results that were read, then puts old ops away.
 
 use super::keep::LearnedFact;
-use super::{Garden, GardenerError};
+use super::{Garden, GardenerError, long_before};
 use cortex_brain::{FACTS_MAX, harvest_by_rules, harvest_request};
 use cortex_store::Learned;
-use cortex_types::{FactSource, FactSourceKind, Millis, Op};
+use cortex_types::{FactSource, FactSourceKind, Op, OpId};
 use std::time::Duration;
 
 /// Ops of one run; the rest is for the next.
@@ -15,18 +15,41 @@ const RESULT_CHARS_MAX: usize = 8_000;
 const ARCHIVED_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl Garden {
+    /// An op that fails keeps its place for the next run and does not stop the others.
     pub(super) async fn harvest(&self) -> Result<String, GardenerError> {
-        let mut facts = self.keep_journaled(|from| matches!(from, Learned::FromOp(_))).await?;
-        let ops = self.parts.store.ops().harvestable(OPS_PER_RUN).await?;
-        let harvested = ops.len();
-        for op in ops {
-            facts += self.harvest_op(&op).await?;
-        }
-        let age = i64::try_from(ARCHIVED_AFTER.as_millis()).unwrap_or(i64::MAX);
-        let before = Millis(self.parts.clock.now().0.saturating_sub(age));
+        let before = long_before(self.parts.clock.now(), ARCHIVED_AFTER);
         let archived = self.parts.store.ops().archive(before).await?;
+        let (mut facts, mut harvested) = (0, 0);
+        let mut failed: Vec<(OpId, GardenerError)> = Vec::new();
+        for (from, learned) in self.journaled().await? {
+            if let Learned::FromOp(op) = &from {
+                let op = op.clone();
+                match self.keep(from, learned).await {
+                    Ok(kept) => facts += kept,
+                    Err(error) => failed.push((op, error)),
+                }
+            }
+        }
+        for op in self.parts.store.ops().harvestable(OPS_PER_RUN).await? {
+            // What was learned of it is journaled and was paid for.
+            if failed.iter().any(|(other, _)| *other == op.id) {
+                continue;
+            }
+            match self.harvest_op(&op).await {
+                Ok(kept) => {
+                    facts += kept;
+                    harvested += 1;
+                }
+                Err(GardenerError::Stopped) => return Err(GardenerError::Stopped),
+                Err(error) => failed.push((op.id, error)),
+            }
+        }
         let by = self.mind_in_words();
-        Ok(format!("{facts} facts from {harvested} ops, {by}; {archived} put away"))
+        let failures = match failed.first() {
+            Some((op, error)) => format!("; {} failed and are tried again, {op}: {error}", failed.len()),
+            None => String::new(),
+        };
+        Ok(format!("{facts} facts from {harvested} ops, {by}; {archived} put away{failures}"))
     }
 
     async fn harvest_op(&self, op: &Op) -> Result<usize, GardenerError> {

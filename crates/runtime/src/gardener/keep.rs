@@ -55,24 +55,18 @@ impl Garden {
         }
     }
 
-    /// Keeps what an earlier run had learned and was stopped over.
-    pub(super) async fn keep_journaled(
-        &self,
-        is_wanted: impl Fn(&Learned) -> bool,
-    ) -> Result<usize, GardenerError> {
-        let mut kept = 0;
-        for (from, json) in self.parts.store.gardener().journaled().await? {
-            if !is_wanted(&from) {
-                continue;
-            }
-            let facts: Vec<LearnedFact> = serde_json::from_str(&json)
+    /// What an earlier run had learned and was stopped over.
+    pub(super) async fn journaled(&self) -> Result<Vec<(Learned, Vec<LearnedFact>)>, GardenerError> {
+        let entries = self.parts.store.gardener().journaled().await?.into_iter();
+        let read = entries.map(|(from, json)| {
+            let facts = serde_json::from_str(&json)
                 .map_err(|error| StoreError::Damaged(format!("the gardener's journal: {error}")))?;
-            kept += self.keep(from, facts).await?;
-        }
-        Ok(kept)
+            Ok((from, facts))
+        });
+        read.collect()
     }
 
-    async fn keep(&self, from: Learned, facts: Vec<LearnedFact>) -> Result<usize, GardenerError> {
+    pub(super) async fn keep(&self, from: Learned, facts: Vec<LearnedFact>) -> Result<usize, GardenerError> {
         let mut count = facts.len();
         for fact in facts {
             match &self.parts.config.engram {

@@ -19,6 +19,8 @@ pub struct Imported {
     pub merged: u64,
     /// Were here already.
     pub known: u64,
+    /// Were pinned where they come from; here as many as fit are pinned already.
+    pub unpinned: u64,
 }
 
 /// A fact as it travels. Only the content must be there: other memory services write less.
@@ -120,8 +122,13 @@ impl MemoryDesk {
             .collect::<Result<_, _>>()?;
         let mut imported = Imported::default();
         for fact in facts {
+            let (id, is_pinned) = (fact.id.clone(), fact.pinned);
             match self.restore(fact).await? {
-                KeptAs::Created => imported.created += 1,
+                KeptAs::Created => {
+                    imported.created += 1;
+                    let lost_its_pin = is_pinned && self.find(id).await?.is_some_and(|fact| !fact.pinned);
+                    imported.unpinned += u64::from(lost_its_pin);
+                }
                 KeptAs::Merged => imported.merged += 1,
                 KeptAs::Updated | KeptAs::Replayed | KeptAs::Forgotten => imported.known += 1,
             }

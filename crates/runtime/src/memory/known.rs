@@ -1,11 +1,11 @@
-//! The facts that a prompt knows: hot ones of the built-in memory, or what an Engram service recalls.
+//! The facts that a prompt knows: hot ones of the built-in memory, or pinned ones and what an Engram service recalls.
 
 use super::MemoryError;
 use crate::runtime::Parts;
 use cortex_brain::KnownFact;
-use cortex_store::StoreError;
+use cortex_store::{HotFact, PromptScopes, StoreError};
 use cortex_types::limits::KNOWN_FACTS_MAX;
-use cortex_types::{Accounts, Event, FactScope};
+use cortex_types::{Accounts, Event, FactScope, INTERNAL_CHANNELS};
 
 /// What holds everywhere, for this person, on this channel and in this topic; best first. A service that does not
 /// answer knows nothing, and the turn goes on.
@@ -14,23 +14,36 @@ pub(crate) async fn known_facts(
     event: &Event,
     accounts: &Accounts,
 ) -> Result<Vec<KnownFact>, StoreError> {
+    let scopes = scopes(event, accounts);
     if let Some(engram) = &parts.config.engram {
-        let hits = engram.recall(&event.text, &event.topic.topic_key).await;
-        return Ok((0..).zip(hits).map(|(seq, hit)| KnownFact { seq, text: hit.content }).collect());
+        let pinned = read(parts.memory.pinned(scopes).await)?.into_iter().map(|fact| fact.text);
+        let hits = engram.recall(&event.text, &event.topic.topic_key, accounts).await;
+        let known = pinned.chain(hits.into_iter().map(|hit| hit.content));
+        return Ok((0..).zip(known).map(|(seq, text)| KnownFact { seq, text }).collect());
     }
-    match parts.memory.hot(scopes(event, accounts), KNOWN_FACTS_MAX).await {
-        Ok(facts) => Ok(facts.into_iter().map(|fact| KnownFact { seq: fact.seq, text: fact.text }).collect()),
-        Err(MemoryError::Store(error)) => Err(error),
-        Err(other) => Err(StoreError::Fault(other.to_string())),
-    }
+    let facts = read(parts.memory.hot(scopes, KNOWN_FACTS_MAX).await)?;
+    Ok(facts.into_iter().map(|fact| KnownFact { seq: fact.seq, text: fact.text }).collect())
 }
 
-fn scopes(event: &Event, accounts: &Accounts) -> Vec<FactScope> {
-    let users = match accounts {
-        Accounts::Everyone => vec![event.user_id.clone()],
-        Accounts::Only(users) => users.clone(),
-    };
-    let own =
-        [FactScope::Global, FactScope::Channel(event.channel.clone()), FactScope::of_topic(&event.topic)];
-    own.into_iter().chain(users.into_iter().map(FactScope::User)).collect()
+fn read(found: Result<Vec<HotFact>, MemoryError>) -> Result<Vec<HotFact>, StoreError> {
+    found.map_err(|error| match error {
+        MemoryError::Store(error) => error,
+        other => StoreError::Fault(other.to_string()),
+    })
+}
+
+/// An event from inside holds where its topic is (D18).
+fn scopes(event: &Event, accounts: &Accounts) -> PromptScopes {
+    let is_internal = INTERNAL_CHANNELS.contains(&event.channel.as_str());
+    let channel = if is_internal { event.topic.source.clone() } else { event.channel.clone() };
+    PromptScopes {
+        places: vec![
+            FactScope::Global,
+            FactScope::Channel(channel),
+            FactScope::of_topic(&event.topic),
+            // As a memory client names it.
+            FactScope::Topic(event.topic.topic_key.clone()),
+        ],
+        people: accounts.clone(),
+    }
 }

@@ -217,7 +217,7 @@ impl MemoryDesk {
 }
 
 fn filter(asked: &Recall) -> FactFilter {
-    FactFilter { scopes: asked.scopes.clone(), category: asked.category.clone(), tier: None }
+    FactFilter { scopes: asked.scopes.clone(), category: asked.category.clone(), ..FactFilter::default() }
 }
 
 /// `None` when it is not what was asked for. Without a score its strength is its score.

@@ -116,13 +116,14 @@ impl MemoryTools {
 
     async fn query(&self, asked: Query, context: &CallContext) -> Result<String, ToolCallError> {
         let limit = asked.limit.unwrap_or(LIMIT).min(LIMIT_MAX);
-        let (mut scopes, people) = match self.channels.borrow().accounts_of(&context.user_id) {
+        let accounts = self.channels.borrow().accounts_of(&context.user_id);
+        let (mut scopes, people) = match &accounts {
             Accounts::Everyone => (None, None),
-            Accounts::Only(users) => (Some(seen_by(&users, context)), Some(users)),
+            Accounts::Only(users) => (Some(seen_by(users, context)), Some(users.clone())),
         };
         let mut hits: Vec<Hit> = Vec::new();
         if let Some(engram) = &self.engram {
-            let recalled = engram.recall(&asked.query, &context.topic.topic_key).await;
+            let recalled = engram.recall(&asked.query, &context.topic.topic_key, &accounts).await;
             hits.extend(recalled.into_iter().take(limit).map(|hit| Hit::Memory {
                 id: hit.id,
                 text: hit.content,

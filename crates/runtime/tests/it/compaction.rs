@@ -1,6 +1,6 @@
 //! Compaction shortens the prompt and loses nothing: taken back, the context is the same to the byte.
 
-use cortex_runtime::ShownContext;
+use cortex_runtime::{Compaction, ShownContext, SummaryBy};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime, topic};
 use cortex_types::InboxStatus;
 use serde_json::json;
@@ -19,7 +19,11 @@ async fn talk(flow: &TestRuntime, exchanges: std::ops::Range<usize>) {
 
 async fn compact(flow: &TestRuntime) -> usize {
     let desk = flow.runtime.context();
-    desk.compact(topic("test", "a"), None, &CancellationToken::new()).await.unwrap().covered
+    match desk.compact(topic("test", "a"), None, &CancellationToken::new()).await.unwrap().outcome {
+        Compaction::Summarised { covered, by: SummaryBy::Rules, .. } => covered,
+        Compaction::Unchanged => 0,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use crate::far_side::FarSide;
 use crate::gardener::{facts, tell};
 use cortex_runtime::{EngramClient, EngramError, EngramMemory, EngramSetting, GardenerAnswer};
 use cortex_testkit::{FrozenTime, RunningTestServer, RuntimeSetup, ServerSetup, TestModels};
-use cortex_types::GardenerTask;
+use cortex_types::{Accounts, GardenerTask};
 use serde_json::json;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -64,7 +64,7 @@ async fn a_recall_asks_the_conversation_and_everything_and_gives_each_memory_onc
         engram.remember(&memory(&content, if number < 3 { "trip" } else { "other" })).await.unwrap();
     }
     assert_eq!(server.get("/engram/stats").await.json()["total"], 6, "the same key is the same memory");
-    let hits = engram.recall("owl", "trip").await;
+    let hits = engram.recall("owl", "trip", &Accounts::Everyone).await;
     let mut ids: Vec<&str> = hits.iter().map(|hit| hit.id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -75,6 +75,12 @@ async fn a_recall_asks_the_conversation_and_everything_and_gives_each_memory_onc
         "the conversation's own come first: {hits:?}"
     );
     assert_eq!(hits[0].category.as_deref(), Some("fact"));
+    let ada = Accounts::Only(vec!["ada".to_owned()]);
+    assert_eq!(
+        engram.recall("owl", "other", &ada).await.len(),
+        3,
+        "of several people each sees this conversation"
+    );
 }
 
 #[tokio::test]
@@ -103,7 +109,7 @@ async fn a_service_that_hangs_is_waited_for_three_seconds_and_recalls_nothing() 
     let time = FrozenTime::hold();
     let (_listener, engram) = hanging().await;
     let begun = time.now();
-    assert_eq!(passing(&time, engram.recall("owl", "trip")).await, []);
+    assert_eq!(passing(&time, engram.recall("owl", "trip", &Accounts::Everyone)).await, []);
     assert!(time.now().since(begun) >= Duration::from_secs(3), "it was given its time");
 }
 
@@ -179,4 +185,22 @@ async fn what_the_service_recalls_stands_among_the_known_facts() {
         "{}",
         question.system()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn facts_that_are_pinned_here_stand_before_what_the_service_recalls() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let server = memory_service().await;
+    let engram = at(&server);
+    engram.remember(&memory("the cottage has a blue door", "trip")).await.unwrap();
+    let setup = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time)
+        .flow(move |flow| flow.engram = Some(engram.clone()));
+    let flow = setup.start().await;
+    let lines = "{\"content\": \"Ada is allergic to peanuts\", \"pinned\": true}\n{\"content\": \"the train leaves at 7:42\"}";
+    flow.runtime.memory().import(lines, "ada").await.unwrap();
+    flow.say("trip", "what colour is the door of the cottage?").await;
+    let question = far.question().await;
+    let expected = "## Known Facts\n- Ada is allergic to peanuts\n- the cottage has a blue door\n\n";
+    assert!(question.system().contains(expected), "{}", question.system());
 }

@@ -28,6 +28,18 @@ pub(crate) async fn tell(flow: &TestRuntime, topic: &str, text: &str) {
     flow.reaches(&id, InboxStatus::Done).await;
 }
 
+fn dispatch(description: &str) -> Dispatch {
+    Dispatch {
+        kind: "router_job".to_owned(),
+        description: description.to_owned(),
+        topic: topic("test", "health"),
+        user_id: "ada".to_owned(),
+        event: None,
+        expected_channel: None,
+        run_id: None,
+    }
+}
+
 async fn runs(flow: &TestRuntime) -> Vec<(GardenerTask, u64)> {
     let status = flow.gardener.status().await.unwrap();
     status.tasks.into_iter().map(|task| (task.task, task.last.map_or(0, |run| run.runs))).collect()
@@ -116,6 +128,80 @@ async fn every_third_message_is_extracted_with_the_ones_before_and_the_assistant
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_extraction_between_two_runs_is_in_the_diary_and_moves_no_schedule() {
+    let time = FrozenTime::hold();
+    let setup = RuntimeSetup::scripted(json!({"otherwise": {"say": "[]"}}), &time)
+        .flow(|flow| {
+            flow.extraction_interval = 2;
+            flow.gardener_tokens_per_day = Some(1);
+        })
+        .gardening();
+    let flow = setup.start().await;
+    let due = time.now().after(6 * HOUR);
+    let extractor = || async { flow.gardener.status().await.unwrap().tasks.swap_remove(1) };
+    eventually("the first page of the diary", || async {
+        (extractor().await.next_run_at == due).then_some(())
+    })
+    .await;
+    time.advance(HOUR / 2).await;
+    let reports = ["0 facts from 2 messages, by the model", "failed: the daily token cap of 1 is reached"];
+    for (number, report) in (1..).zip(reports) {
+        tell(&flow, "a", "one").await;
+        tell(&flow, "a", "two").await;
+        let run = eventually(format!("run {number}"), || async {
+            extractor().await.last.filter(|run| run.runs == number)
+        })
+        .await;
+        assert_eq!((run.last_report.as_str(), run.last_run_at), (report, time.now()));
+        assert_eq!(extractor().await.next_run_at, due, "the six-hourly run is due as before");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_much_was_said_every_message_is_looked_at() {
+    let time = FrozenTime::hold();
+    let flow = RuntimeSetup::new(TestModels::Offline, &time).start().await;
+    let things = "apples bread cheese dates eggs figs grapes honey icecream jam kale lemons mangoes";
+    let things: Vec<&str> = things.split(' ').collect();
+    for thing in &things {
+        tell(&flow, "a", &format!("I like {thing}")).await;
+    }
+    tell(&flow, "b", "My name is Ada").await;
+    flow.gardener.run_task(GardenerTask::Extractor).await.unwrap();
+    let mut expected: Vec<String> = things.iter().map(|thing| format!("The user likes {thing}")).collect();
+    expected.push("The user's name is Ada".to_owned());
+    assert_eq!(texts(&flow).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_asked_for_ten_messages_of_a_conversation_at_a_time() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).start().await;
+    for number in 1..=12 {
+        let id = flow.say("a", &format!("message {number}")).await;
+        far.question().await.say("ok");
+        flow.reaches(&id, InboxStatus::Done).await;
+    }
+    let gardener = flow.gardener.clone();
+    let running = tokio::spawn(async move { gardener.run_task(GardenerTask::Extractor).await.unwrap() });
+    let many = |from: usize| {
+        let facts: Vec<String> =
+            (from..from + 10).map(|number| format!("box {number} has {number} keys")).collect();
+        json!(facts).to_string()
+    };
+    let first = far.question().await;
+    assert_eq!(first.text().lines().count(), 10);
+    first.say(&many(0));
+    let second = far.question().await;
+    assert_eq!(second.text(), "- message 11\n- message 12");
+    second.say(&many(10));
+    let report = "20 facts from 12 messages, by the model".to_owned();
+    assert_eq!(running.await.unwrap(), GardenerAnswer::Done { report });
+    assert_eq!(facts(&flow).await.len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_fails_leaves_the_cursor_and_the_next_run_takes_everything() {
     let time = FrozenTime::hold();
     let mut far = FarSide::listen().await;
@@ -170,16 +256,7 @@ async fn only_a_result_that_was_read_is_harvested_and_it_is_put_away_after_seven
     let time = FrozenTime::hold();
     let mut far = FarSide::listen().await;
     let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).start().await;
-    let dispatch = Dispatch {
-        kind: "router_job".to_owned(),
-        description: "find the dentist".to_owned(),
-        topic: topic("test", "health"),
-        user_id: "ada".to_owned(),
-        event: None,
-        expected_channel: None,
-        run_id: None,
-    };
-    let op = flow.runtime.ops().add(dispatch).await.unwrap();
+    let op = flow.runtime.ops().add(dispatch("find the dentist")).await.unwrap();
     flow.gardener.run_task(GardenerTask::Harvester).await.unwrap();
     assert_eq!(facts(&flow).await, []);
     flow.runtime.ops().complete(op.clone(), "Dr. Who, Baker Street 1. Open at 9.".to_owned()).await.unwrap();
@@ -212,6 +289,73 @@ async fn only_a_result_that_was_read_is_harvested_and_it_is_put_away_after_seven
     flow.gardener.run_task(GardenerTask::Harvester).await.unwrap();
     assert_eq!(status(&flow).await, OpStatus::Archived);
     assert_eq!(facts(&flow).await.len(), 1, "it is harvested once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_op_that_fails_stops_neither_the_others_nor_the_putting_away() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).start().await;
+    let read = async |far: &mut FarSide, what: &str| {
+        let op = flow.runtime.ops().add(dispatch(what)).await.unwrap();
+        flow.runtime.ops().complete(op.clone(), format!("{what} is done")).await.unwrap();
+        far.question().await.say("I told them.");
+        eventually(format!("{what} is read"), || async {
+            flow.runtime.ops().find(op.clone()).await.unwrap().unwrap().acknowledged_at
+        })
+        .await;
+        op
+    };
+    let harvest = || {
+        let gardener = flow.gardener.clone();
+        tokio::spawn(async move { gardener.run_task(GardenerTask::Harvester).await.unwrap() })
+    };
+    let old = read(&mut far, "old").await;
+    let running = harvest();
+    far.question().await.say("[]");
+    running.await.unwrap();
+    time.advance(7 * DAY).await;
+    let bad = read(&mut far, "bad").await;
+    read(&mut far, "good").await;
+    let running = harvest();
+    for _ in 0..2 {
+        let question = far.question().await;
+        match question.text().contains("Task: bad") {
+            true => question.answer("HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}".to_owned()),
+            false => question.say("[\"It was good\"]"),
+        }
+    }
+    let GardenerAnswer::Done { report } = running.await.unwrap() else { panic!("it came to nothing") };
+    let begin =
+        format!("1 facts from 1 ops, by the model; 1 put away; 1 failed and are tried again, {bad}: ");
+    assert!(report.starts_with(&begin), "{report}");
+    assert_eq!(flow.runtime.ops().find(old).await.unwrap().unwrap().status, OpStatus::Archived);
+    let running = harvest();
+    let question = far.question().await;
+    assert!(question.text().contains("Task: bad"), "{}", question.text());
+    question.say("[]");
+    let report = "0 facts from 1 ops, by the model; 0 put away".to_owned();
+    assert_eq!(running.await.unwrap(), GardenerAnswer::Done { report });
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_memory_old_history_goes_without_an_extraction() {
+    let time = FrozenTime::hold();
+    let setup = RuntimeSetup::new(TestModels::Offline, &time).flow(|flow| {
+        flow.turn_ttl = Some(30 * DAY);
+        flow.memory_enabled = false;
+    });
+    let flow = setup.start().await;
+    tell(&flow, "a", "old").await;
+    time.advance(30 * DAY).await;
+    tell(&flow, "a", "new").await;
+    let evict = || async { flow.gardener.run_task(GardenerTask::Evictor).await.unwrap() };
+    let report = |lines| format!("0 facts went cold, {lines} lines of history dropped");
+    assert_eq!(evict().await, GardenerAnswer::Done { report: report(0) }, "exactly the age limit");
+    time.advance(Duration::from_millis(1)).await;
+    assert_eq!(evict().await, GardenerAnswer::Done { report: report(2) });
+    let history = flow.store.turns().history(topic("test", "a"), 10).await.unwrap();
+    assert_eq!((history.len(), history[0].content.as_str()), (2, "new"));
 }
 
 #[tokio::test(start_paused = true)]

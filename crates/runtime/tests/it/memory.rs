@@ -1,9 +1,9 @@
 //! Memory over its desk: kept once with every source, found hot and cold, strong again when it was of use.
 
 use cortex_runtime::{MemoryDesk, MemoryError, NewMemory, Recall, Recalled, RecalledItem};
-use cortex_store::{FactFilter, Keep, KeptAs, PageRequest};
+use cortex_store::{FactFilter, Keep, KeptAs, PageRequest, PromptScopes};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime, topic};
-use cortex_types::{Fact, FactScope, FactSource, FactSourceKind, FactTier, InboxStatus};
+use cortex_types::{Accounts, Fact, FactScope, FactSource, FactSourceKind, FactTier, InboxStatus};
 use serde_json::json;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,10 @@ fn told(text: &str, by: &str) -> NewMemory {
 
 fn keyed(text: &str, key: &str) -> NewMemory {
     NewMemory { idempotency_key: Some(key.to_owned()), ..told(text, "ada") }
+}
+
+fn everywhere() -> PromptScopes {
+    PromptScopes { places: vec![FactScope::Global], people: Accounts::Everyone }
 }
 
 async fn all(memory: &MemoryDesk) -> Vec<Fact> {
@@ -163,7 +167,7 @@ async fn facts_go_cold_and_a_recall_brings_them_back_without_a_copy() {
     assert_eq!(tier(memory.find(cold.clone()).await.unwrap()), FactTier::Cold);
     assert_eq!(tier(memory.find(pinned.clone()).await.unwrap()), FactTier::Hot);
     assert_eq!(tier(memory.find(used).await.unwrap()), FactTier::Hot);
-    let hot = memory.hot(vec![FactScope::Global], 50).await.unwrap();
+    let hot = memory.hot(everywhere(), 50).await.unwrap();
     assert_eq!(hot.iter().map(|fact| &fact.id).collect::<Vec<_>>()[0], &pinned, "pinned ones come first");
     assert_eq!(hot.len(), 2);
     let hits = memory.recall(Recall::of("Where is the spare key?", 1)).await.unwrap();

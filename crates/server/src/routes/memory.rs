@@ -34,7 +34,12 @@ pub(crate) async fn list(
 ) -> Result<Json<FactList>, Refusal> {
     let query = checked(query)?;
     let page = page(query.limit, query.before.as_deref())?;
-    let filter = FactFilter { scopes: scope(&query)?, category: query.category, tier: query.tier };
+    let filter = FactFilter {
+        scopes: scope(&query)?,
+        category: query.category,
+        tier: query.tier,
+        pinned: query.pinned.unwrap_or(false),
+    };
     let found = app.runtime.memory().list(filter, page).await?;
     let now = app.clock.now();
     let next_cursor = found.next_before.map(|seq| seq.to_string());
@@ -90,7 +95,7 @@ pub(crate) async fn edit(
 
 /// Keep a fact in every prompt.
 #[utoipa::path(post, path = "/api/v2/memory/{id}/pin", tag = "memory", params(("id" = String, Path)), responses(
-    (status = 200, body = FactRow), (status = 404, body = ErrorBody),
+    (status = 200, body = FactRow), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody),
 ))]
 pub(crate) async fn pin(State(app): State<AppState>, PathId(id): PathId) -> Result<Json<FactRow>, Refusal> {
     let id = fact_id(&id)?;
@@ -140,7 +145,12 @@ pub(crate) async fn import(
     TextBody(lines): TextBody,
 ) -> Result<Json<ImportAnswer>, Refusal> {
     let done = app.runtime.memory().import(&lines, OWNER).await?;
-    Ok(Json(ImportAnswer { created: done.created, merged: done.merged, known: done.known }))
+    Ok(Json(ImportAnswer {
+        created: done.created,
+        merged: done.merged,
+        known: done.known,
+        unpinned: done.unpinned,
+    }))
 }
 
 /// The lines of an export as a body.
@@ -230,6 +240,7 @@ impl From<MemoryError> for Refusal {
             | MemoryError::TooLong
             | MemoryError::UpsertWithoutKey
             | MemoryError::BadLine { .. } => Self::invalid(vec![error.to_string()]),
+            MemoryError::PinsFull => Self::because(ErrorCode::Conflict, error.to_string()),
             MemoryError::Store(error) => error.into(),
         }
     }

@@ -1,7 +1,7 @@
 //! How a fact comes to be kept once: known key, further source of one that says the same, or a row of its own.
 
 use super::read::{fact_checksum, origins};
-use super::{FactEdit, FactToKeep, Keep, KeptAs, KeptFact, forgotten, seq_of};
+use super::{FactEdit, FactToKeep, Keep, KeptAs, KeptFact, forgotten, has_room_for_pin, seq_of};
 use crate::memory_index::{self, StoredVector};
 use crate::{StoreError, checksum};
 use cortex_types::{Fact, FactId, FactOrigin, FactScope, Millis, NewFact};
@@ -129,7 +129,8 @@ pub(super) fn restore(
         add_keys(connection, known.seq, &fact.scope, &fact.idempotency_keys, Joins::Others)?;
         return Ok(known.kept_as(KeptAs::Merged));
     }
-    let seq = insert(connection, fact)?;
+    let pinned = fact.pinned && has_room_for_pin(connection)?;
+    let seq = insert(connection, &Fact { pinned, ..fact.clone() })?;
     memory_index::put_fact_vector(connection, seq, vector)?;
     fail_point!("fact.restore.before_commit");
     Ok(KeptFact { seq, id: fact.id.clone(), outcome: KeptAs::Created })

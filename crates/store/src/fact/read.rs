@@ -1,11 +1,11 @@
 //! Rows to facts: one by its id, a page, and those of every prompt.
 
-use super::{FactFilter, HotFact};
+use super::{FactFilter, HotFact, PromptScopes};
 use crate::listing::{Page, PageRequest};
 use crate::{StoreError, checksum};
-use cortex_types::{Fact, FactId, FactOrigin, FactScope, FactSource, Millis};
+use cortex_types::{Accounts, Fact, FactId, FactOrigin, FactScope, FactSource, Millis};
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, ToSql, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
 use std::cmp::Reverse;
 
 const SELECT: &str = "SELECT seq, id, text, category, scope, scope_key, tier, pinned, strength, hit_count, created_at, updated_at, \
@@ -36,24 +36,67 @@ pub(super) fn list(
     Ok(Page::of(query(connection, &sql, params_from_iter(conditions.values))?, limit, |fact| fact.seq))
 }
 
-/// The best of each scope, and of those the best of all: no more rows are read than a prompt may need.
+/// What is pinned, and the best of each scope: no more rows are read than a prompt may need.
 pub(super) fn hot(
     connection: &Connection,
-    scopes: &[FactScope],
+    scopes: &PromptScopes,
     limit: usize,
 ) -> Result<Vec<HotFact>, StoreError> {
     let sql = format!(
         "{SELECT} WHERE tier = 'hot' AND scope = ?1 AND scope_key = ?2
          ORDER BY pinned DESC, hit_count DESC, last_accessed_at DESC, seq DESC LIMIT {limit}"
     );
-    let mut facts = Vec::new();
-    for scope in scopes {
+    let mut facts = all_pinned(connection, scopes)?;
+    let people = match &scopes.people {
+        Accounts::Only(users) => users.clone(),
+        Accounts::Everyone => users_with_facts(connection)?,
+    };
+    for scope in scopes.places.iter().cloned().chain(people.into_iter().map(FactScope::User)) {
         facts.extend(without_sources(connection, &sql, [scope.kind(), scope.key()])?);
     }
     facts.sort_by_key(|fact| Reverse((fact.pinned, fact.hit_count, fact.last_accessed_at, fact.seq)));
     facts.dedup_by_key(|fact| fact.seq);
     facts.truncate(limit);
-    Ok(facts.into_iter().map(|fact| HotFact { seq: fact.seq, id: fact.id, text: fact.text }).collect())
+    Ok(facts.into_iter().map(hot_fact).collect())
+}
+
+pub(super) fn pinned(connection: &Connection, scopes: &PromptScopes) -> Result<Vec<HotFact>, StoreError> {
+    Ok(all_pinned(connection, scopes)?.into_iter().map(hot_fact).collect())
+}
+
+fn all_pinned(connection: &Connection, scopes: &PromptScopes) -> Result<Vec<Fact>, StoreError> {
+    let mut facts = without_sources(connection, &format!("{SELECT} WHERE pinned = 1 ORDER BY seq"), [])?;
+    facts.retain(|fact| match (&fact.scope, &scopes.people) {
+        (FactScope::User(_), Accounts::Everyone) => true,
+        (FactScope::User(user), Accounts::Only(users)) => users.contains(user),
+        (place @ (FactScope::Global | FactScope::Channel(_) | FactScope::Topic(_)), _) => {
+            scopes.places.contains(place)
+        }
+    });
+    Ok(facts)
+}
+
+/// While everybody is one owner, what holds for any user holds for him. Most users have no facts of their own then.
+fn users_with_facts(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut next = connection.prepare_cached(
+        "SELECT scope_key FROM facts WHERE tier = 'hot' AND scope = 'user' AND scope_key > ?1
+         ORDER BY scope_key LIMIT 1",
+    )?;
+    let mut users: Vec<String> = Vec::new();
+    while users.len() < OWNER_ACCOUNTS_MAX
+        && let Some(user) =
+            next.query_row([users.last().map_or("", String::as_str)], |row| row.get(0)).optional()?
+    {
+        users.push(user);
+    }
+    Ok(users)
+}
+
+/// Users of one owner whose facts a prompt looks at.
+const OWNER_ACCOUNTS_MAX: usize = 32;
+
+fn hot_fact(fact: Fact) -> HotFact {
+    HotFact { seq: fact.seq, id: fact.id, text: fact.text }
 }
 
 pub(super) fn latest_accessed(
@@ -92,6 +135,9 @@ impl Conditions {
         }
         if let Some(tier) = filter.tier {
             all.add("facts.tier = ?", Value::Text(tier.as_str().to_owned()));
+        }
+        if filter.pinned {
+            all.parts.push("facts.pinned = 1".to_owned());
         }
         all
     }

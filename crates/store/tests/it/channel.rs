@@ -184,15 +184,98 @@ async fn other_channels_are_one_line_each_and_archived_ones_none() {
     };
     let seen = background(&store, here.clone(), Millis(5)).await;
     assert_eq!(seen, [line("c", "about cats", 4), line("b", "about new", 3)]);
-    store
-        .channels()
-        .summarise(topic("c", "t"), Some("cats, in short".to_owned()), ChannelLayer::Background)
-        .await
-        .unwrap();
-    store.channels().summarise(topic("b", "new"), None, ChannelLayer::Archived).await.unwrap();
+    let idle = store.channels().idle(Millis(4), 9).await.unwrap();
+    let heard: Vec<(&str, i64)> =
+        idle.iter().map(|idle| (idle.topic.topic_key.as_str(), idle.last_message_at.0)).collect();
+    assert_eq!(heard, [("t", 1), ("old", 2), ("new", 3)], "every topic, and 4 is not before 4");
+    for topic in idle {
+        assert_eq!(store.channels().step_back(topic, None).await, Ok(true));
+    }
+    assert_eq!(store.channels().archive(Millis(4)).await, Ok(3));
+    let cats = store.channels().idle(Millis(5), 9).await.unwrap().remove(0);
+    store.channels().step_back(cats, Some("cats, in short".to_owned())).await.unwrap();
     assert_eq!(background(&store, here.clone(), Millis(5)).await, [line("c", "cats, in short", 4)]);
     assert_eq!(background(&store, here.clone(), Millis(4 + DAY)).await.len(), 1, "exactly a day ago");
     assert_eq!(background(&store, here, Millis(5 + DAY)).await, []);
+}
+
+#[tokio::test]
+async fn an_older_topic_of_the_same_channel_is_seen_as_long_as_it_is_the_newest_other_one() {
+    let store = TempStore::create();
+    let (one, two) = (topic("telegram", "one"), topic("telegram", "two"));
+    let lines = async |here: &TopicRef| -> Vec<String> {
+        let seen = background(&store, here.clone(), Millis(9)).await;
+        seen.into_iter().map(|line| line.summary).collect()
+    };
+    answer(&store, new_event(&two, "two"), &[], Millis(1)).await;
+    for at in 2..5 {
+        assert_eq!(lines(&one).await, ["about two"], "before turn {at}");
+        answer(&store, new_event(&one, "one"), &[], Millis(at)).await;
+    }
+    assert_eq!(lines(&two).await, ["about one"]);
+    answer(&store, new_event(&topic("telegram", "three"), "three"), &[], Millis(5)).await;
+    assert_eq!(lines(&one).await, ["about three"], "one line for a channel");
+    assert_eq!(store.channels().states().await.unwrap().len(), 1, "a row for a channel");
+}
+
+#[tokio::test]
+async fn a_person_sees_the_newest_topic_of_each_channel_over_all_accounts_and_nobody_elses() {
+    let store = TempStore::create();
+    let rows = [("ada", "a", 1), ("ada@b", "a", 2), ("eve", "a", 3), ("eve", "b", 4), ("ada@b", "c", 5)];
+    for (user, channel, at) in rows {
+        answer(&store, by(user, &topic(channel, user), user), &[], Millis(at)).await;
+    }
+    let seen = async |users: &[&str]| -> Vec<(String, String)> {
+        let query = SessionQuery {
+            topic: topic("z", "t"),
+            lines: 20,
+            accounts: Accounts::Only(users.iter().map(|&user| user.to_owned()).collect()),
+            background_since: Millis(0),
+            background_lines: 32,
+        };
+        let lines = store.session(query).await.unwrap().background.into_iter();
+        lines.map(|line| (line.channel, line.summary)).collect()
+    };
+    let pair = |channel: &str, user: &str| (channel.to_owned(), format!("about {user}"));
+    assert_eq!(seen(&["ada", "ada@b"]).await, [pair("c", "ada@b"), pair("a", "ada@b")]);
+    assert_eq!(seen(&["ada"]).await, [pair("a", "ada")]);
+    assert_eq!(seen(&["bob"]).await, []);
+}
+
+#[tokio::test]
+async fn a_topic_in_which_something_was_said_meanwhile_does_not_step_back() {
+    let store = TempStore::create();
+    let chat = topic("a", "t");
+    answer(&store, by("ada", &chat, "hi"), &[], Millis(1)).await;
+    let idle = store.channels().idle(Millis(2), 9).await.unwrap().remove(0);
+    // Another person in the same topic counts, too.
+    answer(&store, by("eve", &chat, "more"), &[], Millis(7)).await;
+    assert_eq!(store.channels().step_back(idle, Some("old news".to_owned())).await, Ok(false));
+    let state = store.channels().states().await.unwrap().remove(0);
+    assert_eq!((state.summary.as_str(), state.layer), ("about more", ChannelLayer::Foreground));
+    assert_eq!(
+        store.channels().idle(Millis(7), 9).await,
+        Ok(Vec::new()),
+        "it is not idle while one of them speaks"
+    );
+}
+
+#[tokio::test]
+async fn an_archived_topic_comes_back_with_its_next_turn_and_can_still_be_sent_to() {
+    let store = TempStore::create();
+    let chat = topic("a", "t");
+    answer(&store, new_event(&chat, "hi"), &[], Millis(1)).await;
+    assert_eq!(store.channels().archive(Millis(9)).await, Ok(0), "what was not summarised stays");
+    let idle = store.channels().idle(Millis(2), 9).await.unwrap().remove(0);
+    store.channels().step_back(idle, None).await.unwrap();
+    assert_eq!(store.channels().archive(Millis(1)).await, Ok(0), "1 is not before 1");
+    assert_eq!(store.channels().archive(Millis(2)).await, Ok(1));
+    let layer = async || store.channels().states().await.unwrap().remove(0).layer;
+    assert_eq!(layer().await, ChannelLayer::Archived);
+    let newest = store.channels().newest_topic("a".to_owned(), Accounts::Everyone).await;
+    assert_eq!(newest, Ok(Some(chat.clone())));
+    answer(&store, new_event(&chat, "again"), &[], Millis(9)).await;
+    assert_eq!(layer().await, ChannelLayer::Foreground);
 }
 
 #[tokio::test]

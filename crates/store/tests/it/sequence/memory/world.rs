@@ -3,8 +3,8 @@
 use super::model::{DAY_MS, EVICT_DAYS, EVICT_HITS, Model, ModelFact, Told, outcome};
 use super::{Change, Operation, Seeded};
 use cortex_store::{
-    Eviction, FactEdit, FactFilter, FactToKeep, IndexedTurn, Keep, PageRequest, StoreError, StoredVector,
-    VectorsOf,
+    Eviction, FactEdit, FactFilter, FactToKeep, IndexedTurn, Keep, PageRequest, PinOutcome, StoreError,
+    StoredVector, VectorsOf,
 };
 use cortex_testkit::{TempStore, answered, new_event, topic};
 use cortex_types::{FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact};
@@ -220,7 +220,7 @@ async fn perform(store: &TempStore, change: &Planned, now: Millis) -> Result<Str
             let edit = FactEdit { text, vector, category: None, origin: Some(origin) };
             facts.edit(id.clone(), edit, now).await?.is_some().to_string()
         }
-        Planned::Pin(Some(id)) => facts.pin(id.clone(), now).await?.to_string(),
+        Planned::Pin(Some(id)) => (facts.pin(id.clone(), now).await? == PinOutcome::Pinned).to_string(),
         Planned::Unpin(Some(id)) => facts.unpin(id.clone(), now).await?.to_string(),
         Planned::Forget(Some(id)) => facts.forget(id.clone(), now, |_, _| None).await?.is_some().to_string(),
         Planned::Touch(Some(id)) => {
