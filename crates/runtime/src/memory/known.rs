@@ -28,7 +28,11 @@ pub(crate) async fn known_facts(
 fn read(found: Result<Vec<HotFact>, MemoryError>) -> Result<Vec<HotFact>, StoreError> {
     found.map_err(|error| match error {
         MemoryError::Store(error) => error,
-        other => StoreError::Fault(other.to_string()),
+        other @ (MemoryError::Empty
+        | MemoryError::TooLong
+        | MemoryError::UpsertWithoutKey
+        | MemoryError::PinsFull
+        | MemoryError::BadLine { .. }) => StoreError::Fault(other.to_string()),
     })
 }
 
