@@ -1,10 +1,10 @@
 //! The typed client: one method per endpoint, one error enum that a caller can branch on.
 
 use crate::{
-    AckAnswer, AckRequest, ChannelList, ContextQuery, ContextShown, ContextUndone, ErrorBody, ErrorCode,
-    EventTrace, Health, InboxList, InboxQuery, InboxRow, IngestAnswer, IngestRequest, LiveEvent, NackAnswer,
-    NackRequest, OutboxList, OutboxQuery, OutboxRow, PollAnswer, PollRequest, ServerStatus, ShadowQuery,
-    ShadowReport, UsageQuery, UsageReport,
+    AckAnswer, AckRequest, ChannelList, ContextCompacted, ContextQuery, ContextShown, ContextUndone,
+    ErrorBody, ErrorCode, EventTrace, Health, InboxList, InboxQuery, InboxRow, IngestAnswer, IngestRequest,
+    LiveEvent, NackAnswer, NackRequest, OutboxList, OutboxQuery, OutboxRow, PollAnswer, PollRequest,
+    ServerStatus, ShadowQuery, ShadowReport, UsageQuery, UsageReport,
 };
 use cortex_types::{EventId, OutboxId};
 use eventsource_stream::{Event, EventStreamError, Eventsource};
@@ -165,6 +165,10 @@ impl Client {
 
     pub async fn context(&self, query: &ContextQuery) -> Result<ContextShown, ClientError> {
         self.get("/api/v2/context", query).await
+    }
+
+    pub async fn compact_context(&self, query: &ContextQuery) -> Result<ContextCompacted, ClientError> {
+        self.post("/api/v2/context/compact", query).await
     }
 
     pub async fn undo_context(&self, query: &ContextQuery) -> Result<ContextUndone, ClientError> {

@@ -52,3 +52,15 @@ pub struct ContextUndone {
     #[schema(required = true)]
     pub summary: Option<String>,
 }
+
+/// What compacting a topic did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextCompacted {
+    pub source: String,
+    pub topic_key: String,
+    /// False when it failed; then everything is as it was.
+    pub done: bool,
+    #[schema(example = "a summary stands for 34 more lines, by the model")]
+    pub report: String,
+}

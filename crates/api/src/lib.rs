@@ -28,7 +28,7 @@ pub use approval::{
 };
 pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
-pub use context::{ContextQuery, ContextSection, ContextShown, ContextUndone};
+pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
     EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,

@@ -11,7 +11,7 @@ use crate::runtime::Parts;
 use cortex_models::Models;
 use cortex_store::{GardenerRun, StoreError};
 use cortex_types::limits::ERROR_CHARS_MAX;
-use cortex_types::{GardenerTask, Millis};
+use cortex_types::{GardenerTask, Millis, TopicRef};
 use metrics::counter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,6 +127,14 @@ impl Gardener {
     /// Runs a task now, whenever it is due; the next run is due an interval from now.
     pub async fn run_task(&self, task: GardenerTask) -> Result<GardenerAnswer, StoreError> {
         self.run_once(task, Occasion::Schedule).await
+    }
+
+    /// Lets a summary stand for the older turns of a conversation now.
+    pub async fn compact_topic(&self, topic: &TopicRef) -> GardenerAnswer {
+        match self.0.compact_topic(topic).await {
+            Ok(report) => GardenerAnswer::Done { report },
+            Err(error) => GardenerAnswer::Failed { reason: error.to_string() },
+        }
     }
 
     async fn run_once(&self, task: GardenerTask, occasion: Occasion) -> Result<GardenerAnswer, StoreError> {

@@ -122,6 +122,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(channel::reload))
         .routes(routes!(channel::shadow))
         .routes(routes!(context::show))
+        .routes(routes!(context::compact))
         .routes(routes!(context::undo))
         .routes(routes!(schedule::list))
         .routes(routes!(schedule::create))

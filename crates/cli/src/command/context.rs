@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use cortex_api::{ContextQuery, ContextShown};
 
-/// See what the model would see, and take a summary back
+/// See what the model would see, summarise it, and take a summary back
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -17,6 +17,8 @@ pub(crate) struct Args {
 enum Action {
     /// Print what the model would see in a topic now, with the tokens of each section
     Show(Topic),
+    /// Let a summary stand for all but the newest exchanges of a topic; every turn stays
+    Compact(Topic),
     /// Take the newest summary of a topic back: its turns are seen again as they were
     Undo(Topic),
 }
@@ -45,6 +47,17 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Action::Show(topic) => {
             let shown = runtime.block_on(client.context(&topic.query()))?;
             if terminal.json { terminal.print_json(&shown)? } else { show(&shown, context)? }
+        }
+        Action::Compact(topic) => {
+            let compacted = runtime.block_on(client.compact_context(&topic.query()))?;
+            if terminal.json {
+                terminal.print_json(&compacted)?;
+            } else {
+                talk(&compacted.report);
+            }
+            if !compacted.done {
+                return Ok(Exit::Error);
+            }
         }
         Action::Undo(topic) => {
             let undone = runtime.block_on(client.undo_context(&topic.query()))?;

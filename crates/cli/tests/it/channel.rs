@@ -97,6 +97,25 @@ fn a_word_that_is_no_mode_stops_the_start_and_the_command() {
 }
 
 #[test]
+fn a_compacted_context_is_taken_back_to_the_same_bytes() {
+    let cortex = Cortex::quiet().started();
+    for number in 0..12 {
+        let text = format!("the gate number {number} squeaks");
+        assert_eq!(cortex.run(&["send", &text, "--topic", "garden"]).code, Some(0));
+    }
+    let show = || cortex.run(&["context", "show", "--topic", "garden"]).stdout;
+    let before = show();
+    assert!(!before.contains("## Earlier in this conversation"));
+    let compacted = cortex.run(&["context", "compact", "--topic", "garden"]);
+    assert_eq!(compacted.code, Some(0), "{}", compacted.stderr);
+    assert!(compacted.stderr.contains("a summary stands for"), "{}", compacted.stderr);
+    assert!(show().contains("## Earlier in this conversation"), "{}", show());
+    assert_eq!(cortex.run(&["context", "undo", "--topic", "garden"]).code, Some(0));
+    assert_eq!(show(), before);
+    assert_eq!(cortex.run(&["context", "compact", "--topic", "nowhere"]).code, Some(1));
+}
+
+#[test]
 fn the_context_of_a_topic_can_be_seen() {
     let cortex = Cortex::quiet().started();
     assert_eq!(cortex.run(&["send", "hello", "--topic", "garden"]).code, Some(0));

@@ -3,6 +3,7 @@
 use super::{Garden, GardenerError, GardenerMind, long_before};
 use crate::context::{Compaction, ContextDesk, SummaryBy};
 use cortex_brain::summary_line;
+use cortex_types::TopicRef;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,19 +19,10 @@ impl Garden {
         let now = self.parts.clock.now();
         let channels = self.parts.store.channels();
         let archived = channels.archive(long_before(now, ARCHIVED_AFTER)).await?;
-        let desk = ContextDesk(Arc::clone(&self.parts));
+        let desk = self.contexts();
         let (mut summarised, mut stepped_back, mut failures) = (0, 0, Vec::new());
         for idle in channels.idle(long_before(now, IDLE_FOR), TOPICS_PER_RUN).await? {
-            let model = match self.mind() {
-                GardenerMind::Model => {
-                    self.check_cap().await?;
-                    Some(&*self.models)
-                }
-                GardenerMind::Rules => None,
-            };
-            let compacted = desk.compact(idle.topic.clone(), model, &self.stop).await?;
-            self.parts.store.gardener().pay(compacted.calls).await?;
-            let line = match compacted.outcome {
+            let line = match self.summarise(&desk, &idle.topic).await? {
                 // Its line stays: the last words of so short a conversation are its summary.
                 Compaction::Unchanged => None,
                 Compaction::Interrupted => return Err(GardenerError::Stopped),
@@ -55,5 +47,42 @@ impl Garden {
         Ok(format!(
             "{summarised} conversations summarised, {by}{failed}; {stepped_back} out of the foreground, {archived} archived"
         ))
+    }
+
+    /// One conversation, idle or not, because somebody asks for it.
+    pub(super) async fn compact_topic(&self, topic: &TopicRef) -> Result<String, GardenerError> {
+        match self.summarise(&self.contexts(), topic).await? {
+            Compaction::Unchanged => {
+                Ok("too little was said to fold; the newest exchanges always stay".to_owned())
+            }
+            Compaction::Interrupted => Err(GardenerError::Stopped),
+            Compaction::Summarised { covered, by, .. } => {
+                let by = match by {
+                    SummaryBy::Model => "by the model".to_owned(),
+                    SummaryBy::Rules => "by rules".to_owned(),
+                    SummaryBy::RulesInstead { reason } => {
+                        format!("by rules, because the model failed: {reason}")
+                    }
+                };
+                Ok(format!("a summary stands for {covered} more lines, {by}"))
+            }
+        }
+    }
+
+    async fn summarise(&self, desk: &ContextDesk, topic: &TopicRef) -> Result<Compaction, GardenerError> {
+        let model = match self.mind() {
+            GardenerMind::Model => {
+                self.check_cap().await?;
+                Some(&*self.models)
+            }
+            GardenerMind::Rules => None,
+        };
+        let compacted = desk.compact(topic.clone(), model, &self.stop).await?;
+        self.parts.store.gardener().pay(compacted.calls).await?;
+        Ok(compacted.outcome)
+    }
+
+    fn contexts(&self) -> ContextDesk {
+        ContextDesk(Arc::clone(&self.parts))
     }
 }

@@ -46,7 +46,7 @@ pub(crate) async fn run(
 }
 
 /// There is none until the models are chosen.
-fn gardener(app: &AppState) -> Result<&Gardener, Refusal> {
+pub(crate) fn gardener(app: &AppState) -> Result<&Gardener, Refusal> {
     app.gardener.get().ok_or_else(|| Refusal::because(ErrorCode::Conflict, "the server is still starting"))
 }
 

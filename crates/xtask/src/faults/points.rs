@@ -28,11 +28,9 @@ const HITS_SHORT: &[u32] = &[1];
 /// A lease of ten seconds may have to run out.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(40);
 
-/// Points that need an idle hour or another embedding model, and the test that kills there on a clock of its own.
-const ON_ANOTHER_CLOCK: &[(&str, &str)] = &[
-    ("memory_index.vectors.before_commit", "crates/runtime/tests/it/reembedding.rs"),
-    ("summary.add.before_commit", "crates/runtime/tests/it/gardener_crash.rs"),
-];
+/// A point that needs another embedding model, and the test that kills there on a clock of its own.
+const ON_ANOTHER_CLOCK: &[(&str, &str)] =
+    &[("memory_index.vectors.before_commit", "crates/runtime/tests/it/reembedding.rs")];
 
 /// One process that is to end at one point.
 struct Attempt<'a> {

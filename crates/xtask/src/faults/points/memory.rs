@@ -19,6 +19,7 @@ pub(super) fn walk(http: &mut Http, port: u16) -> bool {
         (format!("/api/v2/memory/{bees}"), json!({"text": "gamma keeps many bees"})),
         (format!("/api/v2/memory/{wasps}/forget"), json!({})),
         ("/engram/import".to_owned(), json!({"id": "elsewhere-1", "content": "owls are quiet"})),
+        ("/api/v2/context/compact".to_owned(), json!({"topic": "a"})),
         ("/api/v2/gardener/extractor/run".to_owned(), json!({})),
         ("/api/v2/gardener/evictor/run".to_owned(), json!({})),
     ];
