@@ -10,8 +10,8 @@ mod section;
 mod tokens;
 mod window;
 
-pub use background::{last_words, summary_line};
 pub(crate) use background::shortened;
+pub use background::{last_words, summary_line};
 pub use section::{Section, SectionName};
 pub use tokens::count_tokens;
 pub use window::window_of;

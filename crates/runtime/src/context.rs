@@ -166,7 +166,9 @@ pub enum SummaryBy {
     Model,
     Rules,
     /// The rules, because the model failed.
-    RulesInstead { reason: String },
+    RulesInstead {
+        reason: String,
+    },
 }
 
 impl ContextDesk {

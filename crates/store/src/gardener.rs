@@ -197,10 +197,16 @@ const BY_PEOPLE: &str =
     "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')";
 
 fn runs(connection: &Connection) -> Result<Vec<GardenerRun>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT task, last_run_at, last_outcome, runs, counted_from FROM gardener_runs")?;
+    let mut statement = connection
+        .prepare_cached("SELECT task, last_run_at, last_outcome, runs, counted_from FROM gardener_runs")?;
     let rows = statement.query_map([], |row| {
-        Ok((row.get::<_, String>(0)?, Millis(row.get(1)?), row.get::<_, String>(2)?, row.get(3)?, Millis(row.get(4)?)))
+        Ok((
+            row.get::<_, String>(0)?,
+            Millis(row.get(1)?),
+            row.get::<_, String>(2)?,
+            row.get(3)?,
+            Millis(row.get(4)?),
+        ))
     })?;
     rows.map(|row| {
         let (word, last_run_at, last_report, runs, counted_from) = row?;

@@ -44,7 +44,8 @@ pub use audit::AuditRow;
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
 pub use error::StoreError;
 pub use fact::{
-    Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome, PromptScopes,
+    Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
+    PromptScopes,
 };
 pub use gardener::{EvictTurns, GardenerDiary, GardenerRun, Learned, Unextracted};
 pub use health::StoreHealth;

@@ -141,7 +141,9 @@ pub(crate) fn rewrite_all(
     for (topic, person, summary) in rows.collect::<Result<Vec<(i64, String, String)>, _>>()? {
         if let Some(SummaryText { content: summary, .. }) = rewrite(&summary) {
             connection
-                .prepare_cached("UPDATE channel_states SET summary = ?3 WHERE topic_id = ?1 AND user_id = ?2")?
+                .prepare_cached(
+                    "UPDATE channel_states SET summary = ?3 WHERE topic_id = ?1 AND user_id = ?2",
+                )?
                 .execute(params![topic, person, summary])?;
         }
     }

@@ -55,7 +55,10 @@ mod tests {
 
     #[test]
     fn the_line_of_a_summary_is_its_end_as_far_as_it_fits() {
-        assert_eq!(summary_line("- Ada moves to Paris\n- the key is at Bob's\n"), "Ada moves to Paris; the key is at Bob's");
+        assert_eq!(
+            summary_line("- Ada moves to Paris\n- the key is at Bob's\n"),
+            "Ada moves to Paris; the key is at Bob's"
+        );
         assert_eq!(summary_line(""), "");
         let long = format!("- {}\n- the end", "a".repeat(195));
         assert_eq!(summary_line(&long), "the end");

@@ -47,7 +47,9 @@ impl Garden {
         }
         let by = self.mind_in_words();
         let failed = match failures.first() {
-            Some(reason) => format!("; {} of them by rules, because the model failed: {reason}", failures.len()),
+            Some(reason) => {
+                format!("; {} of them by rules, because the model failed: {reason}", failures.len())
+            }
             None => String::new(),
         };
         Ok(format!(

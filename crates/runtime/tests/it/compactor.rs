@@ -203,11 +203,13 @@ async fn at_the_daily_cap_the_rest_waits_for_the_next_day() {
 async fn without_memory_an_old_channel_is_seen_until_it_is_archived_and_with_memory_for_a_day() {
     for memory in [true, false] {
         let time = FrozenTime::hold();
-        let setup = RuntimeSetup::new(TestModels::Offline, &time).flow(move |flow| flow.memory_enabled = memory);
+        let setup =
+            RuntimeSetup::new(TestModels::Offline, &time).flow(move |flow| flow.memory_enabled = memory);
         let flow = setup.start().await;
         tell(&flow, "a", "is there milk?").await;
-        let is_seen =
-            async || section(&flow, "elsewhere", "background").await.is_some_and(|text| text.contains("[test] "));
+        let is_seen = async || {
+            section(&flow, "elsewhere", "background").await.is_some_and(|text| text.contains("[test] "))
+        };
         time.advance(DAY).await;
         compact(&flow).await;
         assert!(is_seen().await, "exactly a day, memory {memory}");

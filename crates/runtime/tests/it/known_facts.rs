@@ -21,7 +21,11 @@ fn fact(text: &str, scope: FactScope) -> NewMemory {
 
 async fn known(flow: &TestRuntime) -> Option<String> {
     let shown = flow.runtime.context().show(topic("test", "a")).await.unwrap();
-    shown.sections.into_iter().find(|section| section.name.as_str() == "known_facts").map(|section| section.text)
+    shown
+        .sections
+        .into_iter()
+        .find(|section| section.name.as_str() == "known_facts")
+        .map(|section| section.text)
 }
 
 /// Numbers keep facts apart that are alike otherwise (D21).
@@ -79,7 +83,8 @@ async fn an_import_pins_no_more_than_fit_and_says_so() {
 async fn without_memory_no_fact_stands_in_a_prompt() {
     let time = FrozenTime::hold();
     for memory in [true, false] {
-        let setup = RuntimeSetup::new(TestModels::Offline, &time).flow(move |flow| flow.memory_enabled = memory);
+        let setup =
+            RuntimeSetup::new(TestModels::Offline, &time).flow(move |flow| flow.memory_enabled = memory);
         let flow = setup.start().await;
         let desk = flow.runtime.memory();
         let id = desk.remember(fact("Ada is allergic to peanuts", FactScope::Global)).await.unwrap().id;
@@ -98,7 +103,10 @@ async fn facts_of_every_user_are_the_owners_unless_people_are_told_apart() {
     for (user, text) in [("ada", "ada sails"), ("ada@mail", "the boat is red"), ("eve", "eve paints")] {
         desk.remember(fact(text, FactScope::User(user.to_owned()))).await.unwrap();
     }
-    assert_eq!(known(&flow).await.unwrap(), "## Known Facts\n- ada sails\n- the boat is red\n- eve paints\n\n");
+    assert_eq!(
+        known(&flow).await.unwrap(),
+        "## Known Facts\n- ada sails\n- the boat is red\n- eve paints\n\n"
+    );
     let accounts = vec!["ada".to_owned(), "ada@mail".to_owned()];
     let identities = [("ada".to_owned(), accounts)].into_iter().collect();
     let settings = ChannelSettings { identities, ..ChannelSettings::default() };

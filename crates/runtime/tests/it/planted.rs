@@ -80,7 +80,10 @@ async fn said(flow: &TestRuntime, text: &str) {
 
 async fn compact(flow: &TestRuntime) {
     let desk = flow.runtime.context();
-    assert!(desk.compact(topic("test", "a"), None, &CancellationToken::new()).await.unwrap().outcome != Compaction::Unchanged);
+    assert!(
+        desk.compact(topic("test", "a"), None, &CancellationToken::new()).await.unwrap().outcome
+            != Compaction::Unchanged
+    );
 }
 
 async fn pin(flow: &TestRuntime, fact: &Planted) {

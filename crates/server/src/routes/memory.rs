@@ -34,7 +34,12 @@ pub(crate) async fn list(
 ) -> Result<Json<FactList>, Refusal> {
     let query = checked(query)?;
     let page = page(query.limit, query.before.as_deref())?;
-    let filter = FactFilter { scopes: scope(&query)?, category: query.category, tier: query.tier, pinned: query.pinned.unwrap_or(false) };
+    let filter = FactFilter {
+        scopes: scope(&query)?,
+        category: query.category,
+        tier: query.tier,
+        pinned: query.pinned.unwrap_or(false),
+    };
     let found = app.runtime.memory().list(filter, page).await?;
     let now = app.clock.now();
     let next_cursor = found.next_before.map(|seq| seq.to_string());

@@ -247,7 +247,11 @@ async fn a_topic_in_which_something_was_said_meanwhile_does_not_step_back() {
     assert_eq!(store.channels().step_back(idle, Some("old news".to_owned())).await, Ok(false));
     let state = store.channels().states().await.unwrap().remove(0);
     assert_eq!((state.summary.as_str(), state.layer), ("about more", ChannelLayer::Foreground));
-    assert_eq!(store.channels().idle(Millis(7), 9).await, Ok(Vec::new()), "it is not idle while one of them speaks");
+    assert_eq!(
+        store.channels().idle(Millis(7), 9).await,
+        Ok(Vec::new()),
+        "it is not idle while one of them speaks"
+    );
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use super::model::{DAY_MS, EVICT_DAYS, EVICT_HITS, Model, ModelFact, Told, outcome};
 use super::{Change, Operation, Seeded};
 use cortex_store::{
-    Eviction, FactEdit, FactFilter, FactToKeep, IndexedTurn, Keep, PageRequest, PinOutcome, StoreError, StoredVector,
-    VectorsOf,
+    Eviction, FactEdit, FactFilter, FactToKeep, IndexedTurn, Keep, PageRequest, PinOutcome, StoreError,
+    StoredVector, VectorsOf,
 };
 use cortex_testkit::{TempStore, answered, new_event, topic};
 use cortex_types::{FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact};
