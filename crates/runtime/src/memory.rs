@@ -17,8 +17,8 @@ use cortex_brain::{
 };
 use cortex_models::Embedder;
 use cortex_store::{
-    Eviction, FactEdit, FactFilter, FactToKeep, HotFact, Keep, KeptAs, Page, PageRequest, PinOutcome,
-    PromptScopes, Store, StoreError, StoredVector, SummaryText, VectorsOf,
+    Eviction, FactEdit, FactFilter, FactToKeep, Keep, KeptAs, Page, PageRequest, PinOutcome, Store,
+    StoreError, StoredVector, SummaryText, VectorsOf,
 };
 use cortex_types::limits::PINNED_FACTS_MAX;
 use cortex_types::{
@@ -149,16 +149,6 @@ impl MemoryDesk {
     /// Newest first.
     pub async fn list(&self, filter: FactFilter, page: PageRequest) -> Result<Page<Fact>, MemoryError> {
         Ok(self.0.store.facts().list(filter, page).await?)
-    }
-
-    /// The facts of every prompt: pinned ones first, then by hits and recency.
-    pub async fn hot(&self, scopes: PromptScopes, limit: usize) -> Result<Vec<HotFact>, MemoryError> {
-        Ok(self.0.store.facts().hot(scopes, limit).await?)
-    }
-
-    /// Those of them that are pinned, oldest first.
-    pub async fn pinned(&self, scopes: PromptScopes) -> Result<Vec<HotFact>, MemoryError> {
-        Ok(self.0.store.facts().pinned(scopes).await?)
     }
 
     /// A person's change. False when there is no such fact.

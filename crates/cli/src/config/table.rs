@@ -201,7 +201,7 @@ pub(crate) const KEYS: &[Key] = &[
         0,
         36_500,
         30,
-        "Days until old history that was extracted is dropped; 0 keeps it for ever.",
+        "Days until old history is dropped, while memory is on not before it was extracted; 0 keeps it for ever.",
     ),
     count(
         "gardenerTokensPerDay",

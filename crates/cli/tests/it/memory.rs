@@ -33,6 +33,25 @@ fn what_was_said_is_remembered_found_changed_and_forgotten() {
 }
 
 #[test]
+fn one_pinned_fact_too_many_is_refused_with_what_to_do() {
+    let cortex = Cortex::quiet().started();
+    let file = cortex.beside("pinned.ndjson");
+    let line =
+        |number| format!("{{\"content\": \"box {number} holds {} keys\", \"pinned\": true}}\n", number * 7);
+    std::fs::write(&file, (0..51).map(line).collect::<String>()).unwrap();
+    let imported = cortex.run(&["memory", "import", file.to_str().unwrap()]);
+    assert_eq!(imported.stdout, "51 new, 0 merged, 0 known\n");
+    assert_eq!(imported.stderr, "1 not pinned here: as many as fit are pinned already\n");
+    let pinned = cortex.json(&["memory", "list", "--pinned", "-n", "100", "--json"]);
+    assert_eq!(pinned["items"].as_array().unwrap().len(), 50);
+    let newest = cortex.json(&["memory", "list", "-n", "1", "--json"])["items"][0]["factId"].clone();
+    let refused = cortex.run(&["memory", "pin", newest.as_str().unwrap()]);
+    let why = "cortex: conflict: 50 facts are pinned already; unpin one first: `cortex memory list --pinned` shows \
+               them, `cortex memory pin <fact> --off` unpins one\n";
+    assert_eq!((refused.code, refused.stderr.as_str()), (Some(1), why));
+}
+
+#[test]
 fn an_export_is_taken_in_once() {
     let cortex = Cortex::quiet().started();
     cortex.run(&["send", "I live in Paris"]);

@@ -1,9 +1,8 @@
 //! The facts that a prompt knows: hot ones of the built-in memory, or pinned ones and what an Engram service recalls.
 
-use super::MemoryError;
 use crate::runtime::Parts;
 use cortex_brain::KnownFact;
-use cortex_store::{HotFact, PromptScopes, StoreError};
+use cortex_store::{PromptScopes, StoreError};
 use cortex_types::limits::KNOWN_FACTS_MAX;
 use cortex_types::{Accounts, Event, FactScope, INTERNAL_CHANNELS};
 
@@ -16,24 +15,13 @@ pub(crate) async fn known_facts(
 ) -> Result<Vec<KnownFact>, StoreError> {
     let scopes = scopes(event, accounts);
     if let Some(engram) = &parts.config.engram {
-        let pinned = read(parts.memory.pinned(scopes).await)?.into_iter().map(|fact| fact.text);
+        let pinned = parts.store.facts().pinned(scopes).await?.into_iter().map(|fact| fact.text);
         let hits = engram.recall(&event.text, &event.topic.topic_key, accounts).await;
         let known = pinned.chain(hits.into_iter().map(|hit| hit.content));
         return Ok((0..).zip(known).map(|(seq, text)| KnownFact { seq, text }).collect());
     }
-    let facts = read(parts.memory.hot(scopes, KNOWN_FACTS_MAX).await)?;
+    let facts = parts.store.facts().hot(scopes, KNOWN_FACTS_MAX).await?;
     Ok(facts.into_iter().map(|fact| KnownFact { seq: fact.seq, text: fact.text }).collect())
-}
-
-fn read(found: Result<Vec<HotFact>, MemoryError>) -> Result<Vec<HotFact>, StoreError> {
-    found.map_err(|error| match error {
-        MemoryError::Store(error) => error,
-        other @ (MemoryError::Empty
-        | MemoryError::TooLong
-        | MemoryError::UpsertWithoutKey
-        | MemoryError::PinsFull
-        | MemoryError::BadLine { .. }) => StoreError::Fault(other.to_string()),
-    })
 }
 
 /// An event from inside holds where its topic is (D18).

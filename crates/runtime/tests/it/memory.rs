@@ -167,7 +167,7 @@ async fn facts_go_cold_and_a_recall_brings_them_back_without_a_copy() {
     assert_eq!(tier(memory.find(cold.clone()).await.unwrap()), FactTier::Cold);
     assert_eq!(tier(memory.find(pinned.clone()).await.unwrap()), FactTier::Hot);
     assert_eq!(tier(memory.find(used).await.unwrap()), FactTier::Hot);
-    let hot = memory.hot(everywhere(), 50).await.unwrap();
+    let hot = flow.store.facts().hot(everywhere(), 50).await.unwrap();
     assert_eq!(hot.iter().map(|fact| &fact.id).collect::<Vec<_>>()[0], &pinned, "pinned ones come first");
     assert_eq!(hot.len(), 2);
     let hits = memory.recall(Recall::of("Where is the spare key?", 1)).await.unwrap();
