@@ -55,6 +55,30 @@ async fn a_mode_is_read_again_at_once_and_shadow_reports_what_it_held_back() {
 }
 
 #[tokio::test]
+async fn a_connector_and_the_owner_are_told_what_a_mode_holds_back() {
+    let mode = Arc::new(AtomicU8::new(LIVE));
+    let server = with_mode(&mode).start().await;
+    for external_id in ["1", "2"] {
+        server.answered(&event(external_id)).await;
+    }
+    let mut held = server.poll(&json!({"source": "telegram"})).await.into_iter();
+    let mut nack = async |permanent: bool| {
+        let message = held.next().unwrap();
+        let id = message["messageId"].clone();
+        let body = json!({"messageId": id, "leaseToken": message["leaseToken"], "permanent": permanent});
+        (id.as_str().unwrap().to_owned(), server.post("/outbox/nack", &body).await.json())
+    };
+    let (dead, _) = nack(true).await;
+    mode.store(SHADOW, Ordering::SeqCst);
+    server.post("/api/v2/channels/reload", &json!({})).await;
+    assert_eq!(nack(false).await.1, json!({"ok": true, "status": "suppressed"}));
+    let refused = server.post(&format!("/api/v2/outbox/{dead}/retry"), &json!({})).await;
+    let reason = format!("{dead} cannot be sent now: the target channel telegram is shadow");
+    assert_eq!(refused.seen(), (409, json!({"error": "conflict", "details": [reason]})));
+    assert_eq!(server.get(&format!("/api/v2/outbox/{dead}")).await.json()["status"], "dead");
+}
+
+#[tokio::test]
 async fn the_context_of_a_topic_is_shown_part_by_part() {
     let server = ServerSetup::echoing().start().await;
     let sample = event("1");
