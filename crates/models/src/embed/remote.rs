@@ -69,6 +69,10 @@ impl RemoteEmbedder {
         &self.name
     }
 
+    pub(crate) fn dims(&self) -> Option<u32> {
+        self.settings.dims
+    }
+
     pub(crate) async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let mut body =
             serde_json::json!({ "model": self.settings.model, "input": texts, "encoding_format": "float" });

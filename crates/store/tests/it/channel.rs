@@ -28,13 +28,13 @@ async fn claimed(store: &Store, new: NewEvent) -> Event {
 /// Answers a new event of `from` with one message to each of `to`.
 async fn answer(store: &Store, new: NewEvent, to: &[TopicRef], now: Millis) -> Event {
     let event = claimed(store, new).await;
-    let end = TurnEnd::Answered(FinishedTurn {
+    let end = TurnEnd::Answered(Box::new(FinishedTurn {
         content: "done".to_owned(),
         replies: to.iter().map(|topic| new_reply(topic, "done")).collect(),
         tokens: TurnTokens { heard: 3, said: 1 },
         summary: format!("about {}", event.text),
         ..FinishedTurn::default()
-    });
+    }));
     store.turns().finish_turn(&event, end, Vec::new(), now).await.unwrap();
     event
 }

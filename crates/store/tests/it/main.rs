@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod channel;
+mod checkup;
 mod claim;
 mod damage;
 mod fact;
@@ -19,3 +20,4 @@ mod sequence;
 mod skill_db;
 mod summary;
 mod turn;
+mod view;
