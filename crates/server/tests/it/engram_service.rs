@@ -97,7 +97,7 @@ async fn what_the_service_recalls_stands_in_the_prompt() {
 
 #[tokio::test]
 async fn a_service_that_hangs_refuses_or_babbles_fails_no_turn() {
-    let hanging = Router::new().route("/recall", post(|| std::future::pending::<()>()));
+    let hanging = Router::new().route("/recall", post(std::future::pending::<()>));
     let refusing = Router::new().route("/recall", post(|| async { http::StatusCode::INTERNAL_SERVER_ERROR }));
     let babbling = Router::new().route("/recall", post(|| async { "no JSON" }));
     let elsewhere = Router::new().route("/health", get(|| async { "ok" }));

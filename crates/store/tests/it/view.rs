@@ -23,13 +23,8 @@ async fn answer(store: &TempStore, new: NewEvent, attachments: Option<&str>) {
 fn look<const COLUMNS: usize>(store: &TempStore, sql: &str) -> Vec<[String; COLUMNS]> {
     let connection = Connection::open(store.path()).unwrap();
     let mut statement = connection.prepare(sql).unwrap();
-    let text =
-        |row: &rusqlite::Row<'_>, column: usize| match row.get_unwrap::<_, rusqlite::types::Value>(column) {
-            rusqlite::types::Value::Integer(number) => number.to_string(),
-            rusqlite::types::Value::Text(text) => text,
-            other => panic!("{other:?}"),
-        };
-    let rows = statement.query_map([], |row| Ok(std::array::from_fn(|column| text(row, column)))).unwrap();
+    let rows =
+        statement.query_map([], |row| Ok(std::array::from_fn(|column| row.get_unwrap(column)))).unwrap();
     rows.collect::<Result<_, _>>().unwrap()
 }
 
@@ -90,8 +85,8 @@ async fn the_history_keeps_who_spoke_and_the_line_of_attachments() {
 async fn the_one_cursor_is_shown_for_each_topic() {
     let store = TempStore::create();
     let cursors =
-        "SELECT source, topic_key, last_extracted_turn_id, turns_since_extraction FROM extraction_cursors
-                   ORDER BY source, topic_key";
+        "SELECT source, topic_key, CAST(last_extracted_turn_id AS TEXT), CAST(turns_since_extraction AS TEXT)
+                   FROM extraction_cursors ORDER BY source, topic_key";
     assert_eq!(look::<4>(&store, cursors), [[""; 4]; 0]);
     let tick = NewEvent { channel: Some("cron".to_owned()), ..new_event(&topic("a", "t"), "tick") };
     answer(&store, new_event(&topic("a", "t"), "one"), None).await;
