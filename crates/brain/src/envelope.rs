@@ -1,5 +1,6 @@
 //! What a connector tells of a message beside its words: what its sender is to the owner, and what came with it.
 
+use cortex_types::ATTACHMENTS_MARK;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -22,7 +23,7 @@ pub fn attachment_line(metadata_json: Option<&str>) -> Option<String> {
     if more > 0 {
         parts.push(format!("and {more} more"));
     }
-    (!parts.is_empty()).then(|| format!("[attachments: {}]", parts.join(", ")))
+    (!parts.is_empty()).then(|| format!("{ATTACHMENTS_MARK}{}]", parts.join(", ")))
 }
 
 /// A user's words as a prompt has them: behind the line that names what came with them.
