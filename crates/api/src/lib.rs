@@ -41,8 +41,9 @@ pub use inbox::{InboxList, InboxQuery, InboxRow};
 pub use ingest::{IngestAnswer, IngestRequest, IngestStatus};
 pub use live::{LiveDelta, LiveDone, LiveError, LiveEvent};
 pub use memory::{
-    FactChange, FactList, FactQuery, FactRow, FactSourceRow, ImportAnswer, MemoryHit, MemoryHitKind,
-    MemoryHits, MemoryQuery,
+    EmbedderState, FactChange, FactList, FactNumbers, FactQuery, FactRow, FactSourceRow, ImportAnswer,
+    MemoryHit, MemoryHitKind, MemoryHits, MemoryQuery, MemoryState, ReembeddingState, TurnNumbers,
+    VectorNumbers,
 };
 pub use op::{OpFailure, OpList, OpQuery, OpRequest, OpResult, OpRow};
 pub use outbox::{

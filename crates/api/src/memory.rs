@@ -117,6 +117,57 @@ pub enum MemoryHitKind {
     Turn,
 }
 
+/// `GET /api/v2/memory/status`: memory in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MemoryState {
+    pub facts: FactNumbers,
+    pub turns: TurnNumbers,
+    pub embedder: EmbedderState,
+    pub vectors: VectorNumbers,
+    pub reembedding: ReembeddingState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FactNumbers {
+    pub hot: u64,
+    pub cold: u64,
+    /// Of the hot ones.
+    pub pinned: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TurnNumbers {
+    /// Lines of the history, without silence.
+    pub said: u64,
+    pub indexed: u64,
+}
+
+/// Who makes the vectors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EmbedderState {
+    pub model: String,
+    /// None while it has made no vector.
+    #[schema(required = true)]
+    pub dims: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VectorNumbers {
+    /// Facts and indexed turns.
+    pub texts: u64,
+    /// Those that have a vector of the model in use.
+    pub done: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReembeddingState {
+    pub is_running: bool,
+    /// Why the last vector could not be made.
+    #[schema(required = true)]
+    pub last_error: Option<String>,
+}
+
 /// What to change; what is not named stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -146,6 +197,10 @@ impl Client {
 
     pub async fn search_memory(&self, query: &MemoryQuery) -> Result<MemoryHits, ClientError> {
         self.get("/api/v2/memory/search", query).await
+    }
+
+    pub async fn memory_state(&self) -> Result<MemoryState, ClientError> {
+        self.get("/api/v2/memory/status", &()).await
     }
 
     pub async fn fact(&self, fact: &FactId) -> Result<FactRow, ClientError> {

@@ -1,6 +1,7 @@
 //! What the model sees of a turn, in four layers: the floor, this topic, one line for each other channel, and nothing
 //! of what is archived (D17). What changes least stands first, so that a provider's prompt cache hits.
 
+use crate::envelope::{attachment_line, heard};
 use cortex_types::limits::KNOWN_FACTS_MAX;
 use cortex_types::{ChatMessage, Event, Millis};
 
@@ -123,7 +124,9 @@ impl TurnContext {
         sections.extend(section::of_facts(facts));
         sections.extend(section::of_ops(&ops));
         let message = section::of_message(&event);
-        let said = count_tokens(&event.text);
+        let attachments = attachment_line(event.metadata_json.as_deref());
+        let text = heard(attachments.as_deref(), event.text.clone());
+        let said = count_tokens(&text);
         let fixed = sections.iter().chain([&message]).map(|section| section.tokens).sum::<u32>();
         let mut left = limits.window.saturating_sub(window::kept_for_answer(limits.window));
         left = left.saturating_sub(fixed + said + tool_tokens);
@@ -138,9 +141,9 @@ impl TurnContext {
         sections.extend(background);
         sections.push(message);
         let mut messages = merged(shown);
-        messages.push(ChatMessage::User { text: event.text.clone() });
+        messages.push(ChatMessage::User { text: text.clone() });
         sections.push(foreground::section(shown));
-        sections.push(Section { name: SectionName::Event, tokens: said, text: event.text.clone() });
+        sections.push(Section { name: SectionName::Event, tokens: said, text });
         Self { event, sections, messages }
     }
 

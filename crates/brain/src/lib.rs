@@ -3,6 +3,7 @@
 mod approval;
 mod compaction;
 mod context;
+mod envelope;
 mod extract;
 mod failure;
 mod memory;
@@ -19,6 +20,7 @@ pub use context::{
     BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
     Speaker, TurnContext, count_tokens, last_words, summary_line, window_of,
 };
+pub use envelope::{attachment_line, heard, told_relationship};
 pub use extract::{
     ExtractedFact, FACTS_MAX, FactCategory, extract_by_rules, extraction_request, harvest_by_rules,
     harvest_request, likeliest_line, read_extraction,

@@ -60,11 +60,7 @@ pub(crate) fn server(
             Some(model) => Some(models(settings, Some(model), effective, environment)?),
             None => None,
         },
-        engram: match (settings.engram_url.as_str(), effective.source("engramUrl")) {
-            ("off", _) => EngramSetting::Off,
-            (url, Source::Default) => EngramSetting::Probe(url.to_owned()),
-            (url, Source::Flag | Source::Env | Source::File) => EngramSetting::Explicit(url.to_owned()),
-        },
+        engram: engram(settings, effective),
         engram_allow_local: settings.engram.allow_local,
         tools: tools(settings, effective, home, environment)?,
         more_routes: Default::default(),
@@ -104,8 +100,17 @@ fn flow(settings: &Settings, effective: &Effective, home: &Home) -> Result<Runti
     })
 }
 
+/// Who keeps the memory (D25).
+pub(crate) fn engram(settings: &Settings, effective: &Effective) -> EngramSetting {
+    match (settings.engram_url.as_str(), effective.source("engramUrl")) {
+        ("off", _) => EngramSetting::Off,
+        (url, Source::Default) => EngramSetting::Probe(url.to_owned()),
+        (url, Source::Flag | Source::Env | Source::File) => EngramSetting::Explicit(url.to_owned()),
+    }
+}
+
 /// Who makes the vectors.
-fn embedder(settings: &Settings, effective: &Effective) -> Result<Embedder, Failure> {
+pub(crate) fn embedder(settings: &Settings, effective: &Effective) -> Result<Embedder, Failure> {
     let Some(embedding) = &settings.embedding else { return Ok(Embedder::built_in()) };
     let client = http_client(&Timeouts::default()).map_err(|error| models_failure(&error, effective))?;
     Embedder::remote(embedding.clone(), client, Arc::new(SystemClock::start()))
@@ -192,7 +197,7 @@ fn own_program() -> Result<PathBuf, Failure> {
 }
 
 /// Which models may answer (D25).
-fn models(
+pub(crate) fn models(
     settings: &Settings,
     model: Option<&String>,
     effective: &Effective,

@@ -7,6 +7,7 @@ mod chat;
 mod completions;
 mod config;
 mod context;
+mod doctor;
 mod eval;
 mod gardener;
 mod health;
@@ -43,6 +44,7 @@ pub(crate) enum Command {
     Restart(restart::Args),
     Status(status::Args),
     Health(health::Args),
+    Doctor(doctor::Args),
     Logs(logs::Args),
     Send(send::Args),
     Chat(chat::Args),
@@ -80,6 +82,7 @@ impl Command {
             Self::Restart(args) => restart::run(args, context),
             Self::Status(args) => status::run(args, context),
             Self::Health(args) => health::run(args, context),
+            Self::Doctor(args) => doctor::run(args, context),
             Self::Logs(args) => logs::run(args, context),
             Self::Send(args) => send::run(args, context),
             Self::Chat(args) => chat::run(args, context),

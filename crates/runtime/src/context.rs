@@ -6,7 +6,7 @@ use crate::runtime::Parts;
 use crate::turn::offered;
 use cortex_brain::{
     BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, KnownFact, Section, ShownOps,
-    Speaker, TurnContext, count_tokens, foldable, summary_request, summary_without_model,
+    Speaker, TurnContext, count_tokens, foldable, heard, summary_request, summary_without_model,
 };
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
 use cortex_store::{HistoryRow, NewSummary, SessionQuery, StoreError, TurnSummary};
@@ -104,7 +104,7 @@ fn whole_groups(rows: Vec<HistoryRow>, limit: u32) -> Vec<HistoryLine> {
 
 fn line(row: HistoryRow) -> HistoryLine {
     let speaker = if row.role == "user" { Speaker::User } else { Speaker::Assistant };
-    HistoryLine { speaker, content: row.content, tokens: row.tokens }
+    HistoryLine { speaker, content: heard(row.attachments.as_deref(), row.content), tokens: row.tokens }
 }
 
 fn background(line: cortex_store::ChannelLine) -> BackgroundLine {
@@ -219,7 +219,11 @@ impl ContextDesk {
         let lines: Vec<CompactLine> = uncovered
             .lines
             .into_iter()
-            .map(|row| CompactLine { turn: row.id, is_user: row.role == "user", content: row.content })
+            .map(|row| CompactLine {
+                turn: row.id,
+                is_user: row.role == "user",
+                content: heard(row.attachments.as_deref(), row.content),
+            })
             .collect();
         let folded = foldable(&lines, KEPT_GROUPS);
         let (Some(first), Some(last)) = (folded.first(), folded.last()) else {

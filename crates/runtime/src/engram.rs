@@ -129,6 +129,15 @@ impl EngramClient {
         Ok(Self { http, base })
     }
 
+    /// Whether the service answers and is well; the error says what it does instead.
+    pub async fn check(&self) -> Result<(), EngramError> {
+        let health: Health = self.answer(self.http.get(self.url("health")?).timeout(TIMEOUT)).await?;
+        match health.status {
+            Wellness::Healthy => Ok(()),
+            Wellness::Other => Err(EngramError::Unreadable("it does not call itself healthy".to_owned())),
+        }
+    }
+
     /// What this conversation and everything else has to say to a question; nothing when the service does not answer.
     /// Where users are several people only this conversation is asked for: the service does not know who told what.
     pub async fn recall(&self, query: &str, scope: &str, people: &Accounts) -> Vec<EngramHit> {

@@ -2,7 +2,7 @@
 
 use crate::mint;
 use crate::runtime::Parts;
-use cortex_brain::read_answer;
+use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
 use cortex_types::{AcceptedEvent, ChannelMode, EventId, Millis, NewEvent, Priority};
 use metrics::counter;
@@ -36,6 +36,9 @@ impl Intake {
         }
         // An answer to a question goes before the conversation that waits for it (D7).
         let answers = read_answer(&draft.text, draft.metadata_json.as_deref()).is_some();
+        let metadata_json = draft.metadata_json.as_deref();
+        let relationship = told_relationship(metadata_json)
+            .unwrap_or_else(|| self.0.channels.borrow().relationship_of(&draft.user_id).as_str().to_owned());
         let event = NewEvent {
             id: mint::event_id(now),
             source: draft.source,
@@ -48,6 +51,7 @@ impl Intake {
             metadata_json: draft.metadata_json,
             priority: if answers { Priority::Urgent } else { draft.priority },
             channel: None,
+            relationship: Some(relationship),
         };
         let accepted = self.0.store.inbox().accept(event, now).await?;
         match &accepted {

@@ -29,8 +29,8 @@ pub use engram::{EngramClient, EngramError, EngramHit, EngramMemory, EngramSetti
 pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, GardenerTaskStatus};
 pub use intake::{IncomingEvent, Intake};
 pub use memory::{
-    Imported, MemoryDesk, MemoryError, NewMemory, Recall, RecallBy, Recalled, RecalledItem, Reembedding,
-    Remembered, VectorStatus,
+    EmbeddingProgress, Imported, MemoryDesk, MemoryError, MemoryStatus, NewMemory, Recall, RecallBy,
+    Recalled, RecalledItem, Reembedding, Remembered, VectorStatus,
 };
 pub use op::{Dispatch, OpDesk};
 pub use outbox::OutboxDesk;

@@ -4,11 +4,13 @@ mod exchange;
 mod keeper;
 mod known;
 mod recall;
+mod status;
 mod vectors;
 
 pub use exchange::Imported;
 pub(crate) use known::known_facts;
 pub use recall::{Recall, RecallBy, Recalled, RecalledItem};
+pub use status::{EmbeddingProgress, MemoryStatus};
 pub use vectors::{Reembedding, VectorStatus};
 
 use crate::mint;
@@ -25,8 +27,8 @@ use cortex_types::{
     Clock, Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::{Mutex, RwLock};
+use std::sync::atomic::AtomicBool;
+use tokio::sync::{Mutex, RwLock, watch};
 use vectors::Vectors;
 
 /// Longest text of a fact.
@@ -50,6 +52,8 @@ struct Memory {
     changes: Mutex<()>,
     /// Some text may have no vector of the model in use; so it is at every start.
     is_incomplete: AtomicBool,
+    /// Where making vectors anew stands.
+    progress: watch::Sender<EmbeddingProgress>,
 }
 
 /// Something to be remembered.
@@ -100,6 +104,7 @@ impl MemoryDesk {
             vectors: RwLock::default(),
             changes: Mutex::default(),
             is_incomplete: AtomicBool::new(true),
+            progress: watch::Sender::default(),
         }))
     }
 
@@ -259,7 +264,7 @@ impl MemoryDesk {
             Ok(vectors) => vectors.first().map(|vector| Int8Vector::of(vector)),
             Err(error) => {
                 tracing::warn!(%error, "A text has no vector yet; it is found by its words alone");
-                self.0.is_incomplete.store(true, Ordering::Relaxed);
+                self.no_vector(error.to_string());
                 None
             }
         }

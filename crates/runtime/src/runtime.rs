@@ -118,6 +118,7 @@ impl Runtime {
         let messages = parts.store.outbox().clamp_future(FUTURE_MAX, now).await?;
         let clamped = messages + parts.store.inbox().clamp_future(FUTURE_MAX, now).await?;
         let orphaned = op::fail_orphans(parts).await?;
+        parts.memory.use_embedder().await?;
         Ok(BootReport { recovered, clamped, orphaned })
     }
 

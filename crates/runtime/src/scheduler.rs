@@ -4,7 +4,9 @@ use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{Cron, DueRun, JobView, Overlap, Schedule, decide_slots, next_fires};
 use cortex_store::{ScheduledJob, Store, StoreError, Timing};
-use cortex_types::{ChannelSettings, Millis, NewEvent, NewReply, Priority, SlotOutcome, SlotRecord};
+use cortex_types::{
+    ChannelSettings, Millis, NewEvent, NewReply, Priority, Relationship, SlotOutcome, SlotRecord,
+};
 use jiff::tz::TimeZone;
 use metrics::counter;
 use serde::Serialize;
@@ -159,6 +161,7 @@ pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEven
         metadata_json: serde_json::to_string(&metadata).ok(),
         priority: Priority::Normal,
         channel: Some(CRON.to_owned()),
+        relationship: Some(Relationship::System.as_str().to_owned()),
     }
 }
 

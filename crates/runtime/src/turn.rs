@@ -11,8 +11,8 @@ use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
 use crate::runtime::Parts;
 use cortex_brain::{
-    Effect, FailureNotice, Input, Turn, TurnLimits, backoff, count_tokens, last_words, notice_text,
-    read_answer,
+    Effect, FailureNotice, Input, Turn, TurnLimits, attachment_line, backoff, count_tokens, heard,
+    last_words, notice_text, read_answer,
 };
 use cortex_models::Models;
 use cortex_store::{Claimed, FinishedTurn, StoreError, TurnEnd, TurnTokens};
@@ -193,11 +193,16 @@ async fn perform(
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
             let RoutedAnswer { replies, content } = route_answer(parts, event, output, now).await?;
-            let tokens = TurnTokens { heard: count_tokens(&event.text), said: count_tokens(&content) };
+            let attachments = attachment_line(event.metadata_json.as_deref());
+            let tokens = TurnTokens {
+                heard: count_tokens(&heard(attachments.as_deref(), event.text.clone())),
+                said: count_tokens(&content),
+            };
             let summary = last_words(&event.text, &content);
             let acknowledged = std::mem::take(&mut journal.read);
-            let finished = FinishedTurn { last_step, content, replies, tokens, summary, acknowledged };
-            ended(TurnEnd::Answered(finished))
+            let finished =
+                FinishedTurn { last_step, content, replies, tokens, summary, acknowledged, attachments };
+            ended(TurnEnd::Answered(Box::new(finished)))
         }
         Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
         Effect::Fail { reason, notice } => ended(failed(parts, event, &reason, notice)),

@@ -145,6 +145,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(memory::search))
         .routes(routes!(memory::export))
         .routes(routes!(memory::import))
+        .routes(routes!(memory::status))
         .routes(routes!(memory::show))
         .routes(routes!(memory::edit))
         .routes(routes!(memory::pin))

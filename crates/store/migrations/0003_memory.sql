@@ -68,6 +68,13 @@ CREATE TABLE turn_vectors (
   vector BLOB NOT NULL                    -- one f32 scale, then dims i8: there are many more turns than facts
 );
 
+-- Whose vectors are in use; those of another model are made anew in the background.
+CREATE TABLE active_embedder (
+  only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+  model TEXT NOT NULL,
+  since INTEGER NOT NULL
+);
+
 CREATE VIRTUAL TABLE facts_fts USING fts5(text, content='facts', content_rowid='seq', tokenize='porter unicode61 remove_diacritics 2');
 CREATE TRIGGER facts_fts_insert AFTER INSERT ON facts BEGIN
   INSERT INTO facts_fts(rowid, text) VALUES (new.seq, new.text);

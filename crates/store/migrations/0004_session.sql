@@ -1,7 +1,9 @@
 -- The session: channels, ops, summaries of what was said, checkpoints.
 
 ALTER TABLE inbox_messages ADD COLUMN channel TEXT;              -- NULL: the source
+ALTER TABLE inbox_messages ADD COLUMN relationship TEXT;         -- of the sender; NULL: owner
 ALTER TABLE turns ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;  -- estimate; 0: not counted
+ALTER TABLE turns ADD COLUMN attachments TEXT;                   -- the line that names what came with it
 
 CREATE TABLE ops (
   id TEXT PRIMARY KEY,
@@ -25,7 +27,7 @@ CREATE INDEX ops_status ON ops(status);
 
 -- A topic's lines lie side by side here: reading a history costs the same however much was said elsewhere meanwhile.
 DROP INDEX turns_topic;
-CREATE INDEX turns_topic ON turns(topic_id, id, role, content, timestamp, tokens, checksum);
+CREATE INDEX turns_topic ON turns(topic_id, id, role, content, timestamp, tokens, attachments, checksum);
 
 -- The modes in force, as the settings have them; the row with no name is for channels that are not listed.
 CREATE TABLE channel_modes (
@@ -74,7 +76,9 @@ CREATE INDEX checkpoints_created ON checkpoints(created_at);
 
 CREATE VIEW cortex_bus AS SELECT
   id,
-  json_object('id', id, 'channel', coalesce(channel, source), 'topic', topic_key, 'sender', user_id, 'content', text,
+  json_object('id', id, 'channel', coalesce(channel, source), 'topic', topic_key, 'sender', user_id,
+    'relationship', coalesce(relationship, 'owner'), 'content', text,
+    'attachments', json(coalesce(metadata_json -> '$.attachments', '[]')),
     'timestamp', occurred_at, 'priority', CASE priority WHEN 0 THEN 'urgent' WHEN 1 THEN 'normal' ELSE 'background' END,
     'metadata', json(coalesce(metadata_json, '{}'))) AS envelope,
   CASE status WHEN 'done' THEN 'completed' WHEN 'waiting' THEN 'processing' ELSE status END AS state,
@@ -96,7 +100,10 @@ CREATE VIEW cortex_session AS SELECT
   CASE turns.role WHEN 'user' THEN inbox_messages.user_id ELSE 'cortex' END AS sender_id,
   turns.content,
   turns.timestamp,
-  inbox_messages.metadata_json AS metadata
+  CASE turns.role WHEN 'user' THEN json_set(
+    json_insert(coalesce(inbox_messages.metadata_json, '{}'), '$.topic', turns.topic_key),
+    '$.relationship', coalesce(inbox_messages.relationship, 'owner'))
+  ELSE json_object('topic', turns.topic_key) END AS metadata
 FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq;
 
 CREATE VIEW cortex_channel_states AS
@@ -126,8 +133,22 @@ FROM facts WHERE tier = 'hot';
 CREATE VIEW cortex_cold_memory AS SELECT seq AS rowid, text AS fact_text, created_at, archived_at
 FROM facts WHERE tier = 'cold';
 
--- A reader with sqlite-vec searches it by vec_distance_cosine(embedding, :query).
+-- A reader with sqlite-vec searches it by vec_distance_cosine(embedding, :query), so all have the dimensions of one model.
 CREATE VIEW cortex_cold_memory_vec AS SELECT fact_seq AS rowid, vector AS embedding
-FROM fact_vectors JOIN facts ON facts.seq = fact_seq WHERE facts.tier = 'cold';
+FROM fact_vectors JOIN facts ON facts.seq = fact_seq JOIN active_embedder ON active_embedder.model = fact_vectors.model
+WHERE facts.tier = 'cold';
+
+-- One cursor goes over the whole history; this is what it comes to for each topic.
+CREATE VIEW extraction_cursors AS
+WITH extracted(position) AS (SELECT coalesce((SELECT position FROM memory_cursors WHERE name = 'extracted'), 0))
+SELECT
+  topics.topic_key,
+  coalesce((SELECT max(turns.id) FROM turns WHERE turns.topic_id = topics.id AND turns.id <= extracted.position), 0)
+    AS last_extracted_turn_id,
+  (SELECT count(*) FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq
+   WHERE turns.topic_id = topics.id AND turns.id > extracted.position AND turns.role = 'user'
+     AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')) AS turns_since_extraction,
+  topics.source
+FROM topics, extracted;
 
 CREATE VIEW cortex_checkpoints AS SELECT id, created_at, session_snapshot, channel_states, pending_ops FROM checkpoints;

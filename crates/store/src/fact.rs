@@ -214,6 +214,16 @@ impl Facts<'_> {
         self.0.read(move |connection| read::latest_accessed(connection, &filter, limit)).await
     }
 
+    pub async fn count_pinned(&self) -> Result<u64, StoreError> {
+        self.0
+            .read(|connection| {
+                let mut statement =
+                    connection.prepare_cached("SELECT count(*) FROM facts WHERE pinned = 1")?;
+                Ok(statement.query_row([], |row| row.get(0))?)
+            })
+            .await
+    }
+
     pub async fn count(&self, tier: FactTier) -> Result<u64, StoreError> {
         self.0
             .read(move |connection| {

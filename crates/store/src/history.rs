@@ -20,6 +20,10 @@ pub struct SaidTurn {
     pub user_id: String,
     pub content: String,
     pub at: Millis,
+    /// What the user is to the owner; the assistant is nothing of that kind.
+    pub relationship: Option<String>,
+    /// The line that names what came with it.
+    pub attachments: Option<String>,
 }
 
 impl SaidTurn {
@@ -105,7 +109,8 @@ impl History<'_> {
 pub(crate) const TURN: &str = "SELECT turns.id, inbox_messages.id, topics.source, topics.topic_key, turns.role,
     inbox_messages.user_id, turns.content, turns.timestamp,
     CASE turns.topic_id WHEN inbox_messages.topic_id THEN coalesce(inbox_messages.channel, inbox_messages.source)
-      ELSE topics.source END AS said_in
+      ELSE topics.source END AS said_in,
+    CASE turns.role WHEN 'user' THEN coalesce(inbox_messages.relationship, 'owner') END, turns.attachments
     FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
 
 pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
@@ -119,6 +124,8 @@ pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
         content: row.get(6)?,
         at: Millis(row.get(7)?),
         channel: row.get(8)?,
+        relationship: row.get(9)?,
+        attachments: row.get(10)?,
     })
 }
 

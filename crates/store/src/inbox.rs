@@ -146,8 +146,9 @@ pub(crate) fn accept(
     let inserted = connection
         .prepare_cached(
             "INSERT INTO inbox_messages(id, source, external_message_id, topic_key, user_id, text, occurred_at,
-               idempotency_key, metadata_json, created_at, updated_at, topic_id, priority, checksum, channel)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14)
+               idempotency_key, metadata_json, created_at, updated_at, topic_id, priority, checksum, channel,
+               relationship)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15)
              ON CONFLICT(source, external_message_id) DO NOTHING",
         )?
         .execute(params![
@@ -165,6 +166,7 @@ pub(crate) fn accept(
             new.priority.rank(),
             event_checksum(new, now),
             new.channel,
+            new.relationship,
         ])?;
     if inserted == 0 {
         return duplicate(connection, new, now);

@@ -8,6 +8,7 @@ mod audit;
 mod channel;
 mod checkpoint;
 mod checksum;
+mod checkup;
 mod error;
 mod fact;
 mod gardener;
@@ -42,6 +43,7 @@ mod writer;
 pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
 pub use audit::AuditRow;
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
+pub use checkup::{Checkup, HomeCounts, check_up};
 pub use error::StoreError;
 pub use fact::{
     Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
@@ -55,7 +57,8 @@ pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{KeyRow, Keys};
 pub use listing::{Page, PageRequest};
 pub use memory_index::{
-    FactVector, IndexedTurn, MemoryIndex, StoredVector, TextToEmbed, TurnVector, VectorCounts, VectorsOf,
+    FactVector, IndexedTurn, MemoryIndex, StoredVector, TextToEmbed, TurnCounts, TurnVector, VectorCounts,
+    VectorsOf,
 };
 pub use migrate::MigrateError;
 pub use op::{Ops, Settled};

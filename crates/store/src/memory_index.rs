@@ -60,6 +60,13 @@ pub struct VectorCounts {
     pub embedded: u64,
 }
 
+/// How much was said, and how much of it is indexed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TurnCounts {
+    pub said: u64,
+    pub indexed: u64,
+}
+
 /// Whose vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VectorsOf {
@@ -172,22 +179,67 @@ impl MemoryIndex<'_> {
     }
 
     pub async fn counts(&self, of: VectorsOf, model: String) -> Result<VectorCounts, StoreError> {
+        self.0.read(move |connection| counts(connection, of, &model)).await
+    }
+
+    /// Everything that was said, and how much of it is indexed; silence is neither.
+    pub async fn turn_counts(&self) -> Result<TurnCounts, StoreError> {
         self.0
-            .read(move |connection| {
-                let sql = match of {
-                    VectorsOf::Facts => {
-                        "SELECT (SELECT count(*) FROM facts), (SELECT count(*) FROM fact_vectors WHERE model = ?1)"
-                    }
-                    VectorsOf::Turns => {
-                        "SELECT (SELECT count(*) FROM turns WHERE content <> '[silence]' AND id <= coalesce((SELECT position FROM memory_cursors
-                           WHERE name = 'turns_indexed'), 0)), (SELECT count(*) FROM turn_vectors WHERE model = ?1)"
-                    }
-                };
-                let counted = |row: &Row<'_>| Ok(VectorCounts { texts: row.get(0)?, embedded: row.get(1)? });
-                Ok(connection.prepare_cached(sql)?.query_row([model], counted)?)
+            .read(|connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT count(*), count(*) FILTER (WHERE id <= ?1) FROM turns WHERE content <> ?2",
+                )?;
+                let counted = |row: &Row<'_>| Ok(TurnCounts { said: row.get(0)?, indexed: row.get(1)? });
+                Ok(statement.query_row(params![cursor(connection, TURNS_INDEXED)?, SILENCE_MARK], counted)?)
             })
             .await
     }
+
+    /// The dimensions of this model's vectors, once there is one.
+    pub async fn dims(&self, model: String) -> Result<Option<u32>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT dims FROM (SELECT model, dims FROM fact_vectors UNION ALL SELECT model, dims FROM turn_vectors)
+                     WHERE model = ?1 LIMIT 1",
+                )?;
+                Ok(statement.query_row([model], |row| row.get(0)).optional()?)
+            })
+            .await
+    }
+
+    /// From now on this model's vectors are those in use; readers of `cortex_cold_memory_vec` see no others.
+    pub async fn use_model(&self, model: String, now: Millis) -> Result<(), StoreError> {
+        self.0
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "INSERT INTO active_embedder(only_row, model, since) VALUES (1, ?1, ?2)
+                         ON CONFLICT(only_row) DO UPDATE SET model = ?1, since = ?2 WHERE model <> ?1",
+                    )?
+                    .execute(params![model, now.0])?;
+                Ok(())
+            })
+            .await
+    }
+}
+
+pub(crate) fn counts(
+    connection: &Connection,
+    of: VectorsOf,
+    model: &str,
+) -> Result<VectorCounts, StoreError> {
+    let sql = match of {
+        VectorsOf::Facts => {
+            "SELECT (SELECT count(*) FROM facts), (SELECT count(*) FROM fact_vectors WHERE model = ?1)"
+        }
+        VectorsOf::Turns => {
+            "SELECT (SELECT count(*) FROM turns WHERE content <> '[silence]' AND id <= coalesce((SELECT position FROM memory_cursors
+               WHERE name = 'turns_indexed'), 0)), (SELECT count(*) FROM turn_vectors WHERE model = ?1)"
+        }
+    };
+    let counted = |row: &Row<'_>| Ok(VectorCounts { texts: row.get(0)?, embedded: row.get(1)? });
+    Ok(connection.prepare_cached(sql)?.query_row([model], counted)?)
 }
 
 fn fact_vectors(

@@ -56,6 +56,11 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     Ok(())
 }
 
+/// The schema that a database has, and the newest that this program knows.
+pub(crate) fn versions(connection: &Connection) -> Result<(usize, usize), StoreError> {
+    Ok((version(connection)?, MIGRATIONS.len()))
+}
+
 fn version(connection: &Connection) -> Result<usize, StoreError> {
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     Ok(usize::try_from(version).unwrap_or(usize::MAX))

@@ -103,10 +103,27 @@ fn connect(config: &StoreConfig) -> Result<Connection, StoreError> {
 }
 
 pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
+    reading(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+}
+
+/// Opens a database that nobody may be serving, without a trace: a reader would make a log where none is, and give an
+/// empty one the database's permissions. Who writes has one that is not empty, so that without it the file stands still.
+pub(crate) fn open_for_a_look(path: &Path) -> Result<Connection, StoreError> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let is_at_rest = std::fs::metadata(&log).map_or(true, |log| log.len() == 0);
+    match path.to_str() {
+        Some(text) if is_at_rest => {
+            let escaped = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            reading(Path::new(&format!("file:{escaped}?immutable=1")), flags | OpenFlags::SQLITE_OPEN_URI)
+        }
+        Some(_) | None => open_for_reading(path),
+    }
+}
+
+fn reading(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     plan_once(&connection)?;
     connection.pragma_update(None, "query_only", true)?;

@@ -38,6 +38,7 @@ pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
         metadata_json: row.get(9)?,
         priority: Priority::from_rank(row.get(10)?),
         channel: row.get(17)?,
+        relationship: None,
     };
     let status: String = row.get(11)?;
     let created_at = Millis(row.get(14)?);

@@ -14,7 +14,7 @@ pub struct Turns<'a>(pub(crate) &'a Store);
 /// How a turn ends or is put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnEnd {
-    Answered(FinishedTurn),
+    Answered(Box<FinishedTurn>),
     /// Given up for good: the reason is kept and the user is told.
     Failed {
         reason: String,
@@ -50,6 +50,8 @@ pub struct FinishedTurn {
     pub tokens: TurnTokens,
     /// The line that other channels see of this topic from now on.
     pub summary: String,
+    /// The line that names what came with the event.
+    pub attachments: Option<String>,
 }
 
 /// The tokens of one exchange.
@@ -68,6 +70,8 @@ pub struct HistoryRow {
     pub at: Millis,
     /// An estimate; 0 is not counted.
     pub tokens: u32,
+    /// The line that names what came with it.
+    pub attachments: Option<String>,
 }
 
 impl Turns<'_> {
@@ -165,8 +169,18 @@ fn answer(
         step::record(connection, event.seq, last)?;
     }
     fail_point!("turn.finish.after_step");
-    let line = |role, content, at, tokens| Line { role, content, at, tokens, event_seq: event.seq };
-    let heard = line("user", event.text.as_str(), event.created_at, finished.tokens.heard);
+    let line = |role, content, at, tokens| Line {
+        role,
+        content,
+        at,
+        tokens,
+        attachments: None,
+        event_seq: event.seq,
+    };
+    let heard = Line {
+        attachments: finished.attachments.as_deref(),
+        ..line("user", event.text.as_str(), event.created_at, finished.tokens.heard)
+    };
     remember(connection, &event.topic, topic, &heard)?;
     let said = line("assistant", &finished.content, now, finished.tokens.said);
     let last_turn = remember(connection, &event.topic, topic, &said)?;
@@ -224,6 +238,7 @@ struct Line<'a> {
     content: &'a str,
     at: Millis,
     tokens: u32,
+    attachments: Option<&'a str>,
     event_seq: i64,
 }
 
@@ -233,11 +248,11 @@ fn remember(
     topic_id: i64,
     line: &Line<'_>,
 ) -> Result<i64, StoreError> {
-    let sum = history_checksum(topic, line.role, line.content, line.at);
+    let sum = history_checksum(topic, line.role, line.content, line.attachments, line.at);
     connection
         .prepare_cached(
-            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum, tokens)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum, tokens, attachments)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
             topic.topic_key,
@@ -248,12 +263,21 @@ fn remember(
             line.event_seq,
             sum,
             line.tokens,
+            line.attachments,
         ])?;
     Ok(connection.last_insert_rowid())
 }
 
-fn history_checksum(topic: &TopicRef, role: &str, content: &str, at: Millis) -> u32 {
-    checksum::of(&[&topic.source, &topic.topic_key, role, content], &[at.0])
+fn history_checksum(
+    topic: &TopicRef,
+    role: &str,
+    content: &str,
+    attachments: Option<&str>,
+    at: Millis,
+) -> u32 {
+    let mut texts = vec![topic.source.as_str(), &topic.topic_key, role, content];
+    texts.extend(attachments);
+    checksum::of(&texts, &[at.0])
 }
 
 fn history(connection: &Connection, topic: &TopicRef, limit: u32) -> Result<Vec<HistoryRow>, StoreError> {
@@ -272,7 +296,7 @@ pub(crate) fn newest_after(
     limit: u32,
 ) -> Result<Vec<HistoryRow>, StoreError> {
     let statement = connection.prepare_cached(
-        "SELECT id, role, content, timestamp, tokens, checksum FROM turns
+        "SELECT id, role, content, timestamp, tokens, attachments, checksum FROM turns
          WHERE topic_id = ?1 AND id > ?2 ORDER BY id DESC LIMIT ?3",
     )?;
     let mut newest_first = lines(statement, topic, [topic_id, after, i64::from(limit)])?;
@@ -291,7 +315,7 @@ pub(crate) fn oldest_after(
 ) -> Result<Vec<HistoryRow>, StoreError> {
     let Some(topic_id) = topic::find(connection, topic)? else { return Ok(Vec::new()) };
     let statement = connection.prepare_cached(
-        "SELECT id, role, content, timestamp, tokens, checksum FROM turns
+        "SELECT id, role, content, timestamp, tokens, attachments, checksum FROM turns
          WHERE topic_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
     )?;
     let oldest_first = lines(statement, topic, [topic_id, after, i64::from(limit)])?;
@@ -311,12 +335,14 @@ fn lines(
             content: row.get(2)?,
             at: Millis(row.get(3)?),
             tokens: row.get(4)?,
+            attachments: row.get(5)?,
         };
-        Ok((history, row.get::<_, u32>(5)?))
+        Ok((history, row.get::<_, u32>(6)?))
     })?;
     rows.map(|row| {
         let (history, sum) = row?;
-        if history_checksum(topic, &history.role, &history.content, history.at) == sum {
+        let attachments = history.attachments.as_deref();
+        if history_checksum(topic, &history.role, &history.content, attachments, history.at) == sum {
             Ok(history)
         } else {
             Err(StoreError::Damaged(format!("turn {} does not match its checksum", history.id)))

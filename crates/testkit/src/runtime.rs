@@ -111,19 +111,17 @@ impl TestRuntime {
     }
 
     pub async fn say_at(&self, topic: &str, text: &str, priority: Priority) -> EventId {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let event = IncomingEvent {
-            source: "test".to_owned(),
-            external_message_id: number.to_string(),
-            idempotency_key: number.to_string(),
-            topic_key: topic.to_owned(),
-            user_id: "ada".to_owned(),
-            text: text.to_owned(),
-            occurred_at: Millis(1),
-            metadata_json: None,
-            priority,
-        };
+        let event = said(topic, text);
+        self.accepted(IncomingEvent { priority, ..event }).await
+    }
+
+    /// A new message with what a connector tells of it.
+    pub async fn say_with(&self, topic: &str, text: &str, metadata: &serde_json::Value) -> EventId {
+        let metadata_json = Some(metadata.to_string());
+        self.accepted(IncomingEvent { metadata_json, ..said(topic, text) }).await
+    }
+
+    async fn accepted(&self, event: IncomingEvent) -> EventId {
         match self.runtime.intake().accept(event).await.expect("the store accepts") {
             AcceptedEvent::Queued(id) => id,
             AcceptedEvent::Duplicate { first, .. } => panic!("{first} was here before"),
@@ -180,5 +178,22 @@ impl TestRuntime {
         self.pump.abort();
         self.store.crash();
         self.store
+    }
+}
+
+/// A message that was never seen before.
+fn said(topic: &str, text: &str) -> IncomingEvent {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    IncomingEvent {
+        source: "test".to_owned(),
+        external_message_id: number.to_string(),
+        idempotency_key: number.to_string(),
+        topic_key: topic.to_owned(),
+        user_id: "ada".to_owned(),
+        text: text.to_owned(),
+        occurred_at: Millis(1),
+        metadata_json: None,
+        priority: Priority::Normal,
     }
 }

@@ -35,6 +35,7 @@ pub struct ServerSetup {
     tools: Arc<dyn Fn(&mut ToolboxConfig) + Send + Sync>,
     engram: EngramSetting,
     engram_allow_local: bool,
+    listen: Ipv4Addr,
 }
 
 impl ServerSetup {
@@ -49,6 +50,7 @@ impl ServerSetup {
             tools: Arc::new(|_| {}),
             engram: EngramSetting::Off,
             engram_allow_local: false,
+            listen: Ipv4Addr::LOCALHOST,
         }
     }
 
@@ -99,6 +101,12 @@ impl ServerSetup {
         self
     }
 
+    /// Other machines could reach the server; the test itself still comes over loopback.
+    pub fn on_every_address(mut self) -> Self {
+        self.listen = Ipv4Addr::UNSPECIFIED;
+        self
+    }
+
     /// Memory is kept by the Engram service that is meant.
     pub fn engram(mut self, setting: EngramSetting) -> Self {
         self.engram = setting;
@@ -122,7 +130,7 @@ impl ServerSetup {
         (self.tools)(&mut tools);
         let (flow, workspace) = (Arc::clone(&self.flow), runtime.workspace.clone());
         let config = ServeConfig {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            listen: SocketAddr::from((self.listen, 0)),
             home: home.to_owned(),
             database: home.join("cortex.db"),
             durability: Durability::Full,
@@ -156,7 +164,8 @@ pub struct RunningTestServer {
 
 impl RunningTestServer {
     pub fn address(&self) -> SocketAddr {
-        self.running.as_ref().expect("it runs between its calls").address()
+        let port = self.running.as_ref().expect("it runs between its calls").address().port();
+        SocketAddr::from((Ipv4Addr::LOCALHOST, port))
     }
 
     pub fn database(&self) -> PathBuf {

@@ -120,6 +120,7 @@ pub fn new_event(topic: &TopicRef, text: &str) -> NewEvent {
         metadata_json: None,
         priority: Priority::Normal,
         channel: None,
+        relationship: None,
     }
 }
 
@@ -139,7 +140,7 @@ pub fn new_reply(topic: &TopicRef, text: &str) -> NewReply {
 
 /// The end of a turn that says `text`.
 pub fn answered(text: &str, replies: Vec<NewReply>) -> TurnEnd {
-    TurnEnd::Answered(FinishedTurn { content: text.to_owned(), replies, ..FinishedTurn::default() })
+    TurnEnd::Answered(Box::new(FinishedTurn { content: text.to_owned(), replies, ..FinishedTurn::default() }))
 }
 
 fn next_ulid() -> Ulid {

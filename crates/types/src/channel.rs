@@ -27,6 +27,19 @@ crate::status::status_type!(
     }
 );
 
+crate::status::status_type!(
+    /// What the sender of an event is to the owner, unless a connector says it in its own word.
+    Relationship, "owner, known, unknown, system", {
+        /// No identities are set: all users are one owner (D17).
+        Owner = "owner",
+        /// An account that `identities` names.
+        Known = "known",
+        Unknown = "unknown",
+        /// The event came from inside.
+        System = "system",
+    }
+);
+
 /// What the settings say of channels and of the people on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelSettings {
@@ -87,6 +100,14 @@ impl ChannelSettings {
         self.mode_of_event(channel, source) == ChannelMode::Off || self.mode_of(source) == ChannelMode::Off
     }
 
+    pub fn relationship_of(&self, user_id: &str) -> Relationship {
+        if self.identities.is_empty() {
+            return Relationship::Owner;
+        }
+        let is_named = self.identities.values().flatten().any(|account| account == user_id);
+        if is_named { Relationship::Known } else { Relationship::Unknown }
+    }
+
     /// The accounts of the person that this user is.
     pub fn accounts_of(&self, user_id: &str) -> Accounts {
         if self.identities.is_empty() {
@@ -132,9 +153,12 @@ mod tests {
     fn identities_join_accounts_and_without_any_everybody_is_the_owner() {
         let mut settings = ChannelSettings::default();
         assert_eq!(settings.accounts_of("tg:1"), Accounts::Everyone);
+        assert_eq!(settings.relationship_of("tg:1"), Relationship::Owner);
         let accounts = vec!["tg:1".to_owned(), "web:ada".to_owned()];
         settings.identities.insert("ada".to_owned(), accounts.clone());
         assert_eq!(settings.accounts_of("web:ada"), Accounts::Only(accounts));
+        assert_eq!(settings.relationship_of("web:ada"), Relationship::Known);
+        assert_eq!(settings.relationship_of("eve"), Relationship::Unknown);
         assert_eq!(settings.accounts_of("eve"), Accounts::Only(vec!["eve".to_owned()]));
     }
 }

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// What history keeps for an answer that said nothing.
 pub const SILENCE_MARK: &str = "[silence]";
 
+/// How the line begins that names, before the words of a user, what came with them; it ends with a bracket.
+pub const ATTACHMENTS_MARK: &str = "[attachments: ";
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]

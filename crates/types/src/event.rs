@@ -63,6 +63,8 @@ pub struct NewEvent {
     pub priority: Priority,
     /// Where it came from when that is not its source, such as `cron` (D18).
     pub channel: Option<String>,
+    /// What its sender is to the owner; none is the owner himself (D17).
+    pub relationship: Option<String>,
 }
 
 /// What the inbox says to a new event.

@@ -18,8 +18,12 @@ mod turn;
 mod usage;
 
 pub use approval::{Approval, ApprovalStatus, Decision, NewApproval};
-pub use channel::{Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, INTERNAL_CHANNELS};
-pub use chat::{ChatMessage, ChatReply, ChatRequest, FinishReason, SILENCE_MARK, ToolCall, ToolSpec};
+pub use channel::{
+    Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, INTERNAL_CHANNELS, Relationship,
+};
+pub use chat::{
+    ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, SILENCE_MARK, ToolCall, ToolSpec,
+};
 pub use clock::{Clock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
 pub use fact::{Fact, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, NewFact};

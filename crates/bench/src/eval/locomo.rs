@@ -117,10 +117,14 @@ async fn tell(
             content: SILENCE_MARK.to_owned(),
             replies: Vec::new(),
             acknowledged: Vec::new(),
+            attachments: None,
             tokens: TurnTokens::default(),
             summary: String::new(),
         };
-        store.turns().finish_turn(&claimed.event, TurnEnd::Answered(silent), Vec::new(), at).await?;
+        store
+            .turns()
+            .finish_turn(&claimed.event, TurnEnd::Answered(Box::new(silent)), Vec::new(), at)
+            .await?;
         places.insert(id, said.dia_id);
     }
     Ok((flow.memory(), places))
@@ -142,6 +146,7 @@ fn event(id: &EventId, said: &Said, at: Millis) -> NewEvent {
         metadata_json: None,
         priority: Priority::Normal,
         channel: None,
+        relationship: None,
     }
 }
 

@@ -199,6 +199,7 @@ impl Aged {
             metadata_json: None,
             priority: Priority::Normal,
             channel: None,
+            relationship: None,
         }
     }
 

@@ -75,7 +75,12 @@ pub(super) fn of_floor(floor: &Floor) -> Vec<Section> {
         (SectionName::Memory, "Memory", &floor.memory),
     ];
     let filled = files.into_iter().filter(|(_, _, body)| !body.trim().is_empty());
-    filled.map(|(name, title, body)| Section::new(name, format!("# {title}\n{}\n\n", body.trim()))).collect()
+    // A file that has its own title needs no second one.
+    let headed = |title: &str, body: &str| match body.starts_with("# ") {
+        true => format!("{body}\n\n"),
+        false => format!("# {title}\n{body}\n\n"),
+    };
+    filled.map(|(name, title, body)| Section::new(name, headed(title, body.trim()))).collect()
 }
 
 pub(super) fn of_facts(facts: Vec<KnownFact>) -> Option<Section> {

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::escape::one_line;
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
-use cortex_api::{Client, FactChange, FactQuery, FactRow, MemoryHit, MemoryQuery};
+use cortex_api::{Client, FactChange, FactQuery, FactRow, MemoryHit, MemoryQuery, MemoryState};
 use cortex_types::{FactId, FactTier};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,8 @@ enum Action {
         #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
     },
+    /// Show how much is remembered and indexed, and how far its vectors have come
+    Status,
     /// Show one fact and where it came from
     Show { fact: FactId },
     /// Change a fact
@@ -104,6 +106,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 context.terminal.print_table(&["score", "what", "when", "text"], &rows)?;
             }
         }
+        Action::Status => status(&runtime.block_on(client.memory_state())?, context)?,
         Action::Show { fact } => show(&runtime.block_on(client.fact(fact)).map_err(about(fact))?, context)?,
         Action::Edit { fact, text, category } => {
             let change = FactChange { text: text.clone(), category: category.clone() };
@@ -124,6 +127,24 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Action::Import { file } => import(&client, &runtime, file.as_deref(), context)?,
     }
     Ok(Exit::Ok)
+}
+
+fn status(state: &MemoryState, context: &Context) -> Result<(), Failure> {
+    let terminal = &context.terminal;
+    if terminal.json {
+        return terminal.print_json(state);
+    }
+    let MemoryState { facts, turns, embedder, vectors, reembedding } = state;
+    let dims = embedder.dims.map_or("none made yet".to_owned(), |dims| format!("{dims} dimensions"));
+    let running = if reembedding.is_running { ", being made now" } else { "" };
+    let mut lines = vec![
+        format!("facts     {} hot, {} cold ({} pinned)", facts.hot, facts.cold, facts.pinned),
+        format!("turns     {} of {} indexed", turns.indexed, turns.said),
+        format!("embedder  {} ({dims})", embedder.model),
+        format!("vectors   {} of {}{running}", vectors.done, vectors.texts),
+    ];
+    lines.extend(reembedding.last_error.iter().map(|error| format!("error     {error}")));
+    terminal.print(&terminal.safe(&lines.join("\n")))
 }
 
 fn export(lines: &str, file: Option<&Path>, context: &Context) -> Result<(), Failure> {

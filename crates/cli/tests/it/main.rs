@@ -8,6 +8,7 @@ mod config_errors;
 mod config_listing;
 mod config_precedence;
 mod cortex;
+mod doctor;
 mod exit_codes;
 mod help;
 mod home;

@@ -52,6 +52,20 @@ fn one_pinned_fact_too_many_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn memory_shows_its_numbers() {
+    let cortex = Cortex::quiet().started();
+    cortex.run(&["send", "I live in Paris"]);
+    cortex.run(&["gardener", "run", "extractor"]);
+    assert_eq!(cortex.json(&["memory", "search", "Paris", "--json"])["items"].as_array().unwrap().len(), 3);
+    let expected = "facts     1 hot, 0 cold (0 pinned)\nturns     2 of 2 indexed\n\
+                    embedder  cortex-static-1 (256 dimensions)\nvectors   3 of 3\n";
+    let shown = cortex.run(&["memory", "status"]);
+    assert_eq!((shown.code, shown.stdout.as_str()), (Some(0), expected), "{}", shown.stderr);
+    let status = cortex.json(&["memory", "status", "--json"]);
+    assert_eq!(status["reembedding"], json!({"isRunning": false, "lastError": null}));
+}
+
+#[test]
 fn an_export_is_taken_in_once() {
     let cortex = Cortex::quiet().started();
     cortex.run(&["send", "I live in Paris"]);

@@ -85,6 +85,10 @@ impl RemoteEmbedder {
         &self.name
     }
 
+    pub(crate) fn dims(&self) -> Option<u32> {
+        self.settings.dims
+    }
+
     pub(crate) async fn embed(
         &self,
         texts: &[&str],

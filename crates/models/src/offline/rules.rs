@@ -174,6 +174,12 @@ mod tests {
         ChatMessage::User { text: text.to_owned() }
     }
 
+    #[test]
+    fn an_attachment_does_not_hide_the_words_it_came_with() {
+        assert_eq!(said(&["[attachments: a.jpg]\nhello"]), said(&["hello"]));
+        assert_ne!(said(&["[attachments: a.jpg\nhello"]), said(&["hello"]));
+    }
+
     fn said(messages: &[&str]) -> String {
         let messages = messages.iter().map(|text| user(text)).collect();
         match react(&ChatRequest { messages, ..ChatRequest::default() }) {

@@ -75,6 +75,13 @@ impl Vectors {
 impl MemoryDesk {
     /// Every text whose vector is missing or of another model gets one, batch by batch; a stop loses nothing.
     pub async fn reembed(&self, stop: &CancellationToken) -> Result<Reembedding, MemoryError> {
+        self.reembedding_begins();
+        let ended = self.reembed_all(stop).await;
+        self.reembedding_ended(&ended);
+        ended
+    }
+
+    async fn reembed_all(&self, stop: &CancellationToken) -> Result<Reembedding, MemoryError> {
         // Before the first look: a text that loses its vector meanwhile asks for another run.
         self.0.is_incomplete.store(false, Ordering::Relaxed);
         let mut made = 0;
@@ -216,7 +223,7 @@ impl MemoryDesk {
             Ok(made) => made.iter().map(|vector| Some(Int8Vector::of(vector))).collect(),
             Err(error) => {
                 tracing::warn!(%error, "What was said has no vectors yet; it is found by its words alone");
-                self.0.is_incomplete.store(true, Ordering::Relaxed);
+                self.no_vector(error.to_string());
                 vec![None; turns.len()]
             }
         };
@@ -268,6 +275,7 @@ impl MemoryDesk {
             Ok(made) => made,
             Err(error) => {
                 tracing::warn!(%error, "Vectors could not be made anew");
+                self.no_vector(error.to_string());
                 return Ok(Err(error));
             }
         };

@@ -49,6 +49,10 @@ struct Line {
     speaker: String,
     text: String,
     at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relationship: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attachments: Option<String>,
 }
 
 impl SessionTools {
@@ -113,5 +117,7 @@ fn line(turn: SaidTurn) -> Line {
         topic: turn.topic.topic_key,
         text: turn.content,
         at: turn.at.to_rfc3339(),
+        relationship: turn.relationship,
+        attachments: turn.attachments,
     }
 }

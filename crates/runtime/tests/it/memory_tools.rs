@@ -95,6 +95,27 @@ async fn a_fact_that_is_not_there_cannot_be_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_history_says_what_the_sender_is_and_what_came_with_his_words() {
+    let time = FrozenTime::hold();
+    let flow = start(&time, &[("session.history", json!({}))]).await;
+    let metadata =
+        json!({ "relationship": "colleague", "attachments": [{ "name": "cat.jpg", "type": "image/jpeg" }] });
+    let id = flow.say_with("home", "look", &metadata).await;
+    flow.reaches(&id, InboxStatus::Done).await;
+    told(&flow, "home", "nice").await;
+    let read = told(&flow, "home", "call 0").await;
+    let tags: Vec<(Value, Value)> = lines(&flow, &read)
+        .await
+        .iter()
+        .map(|line| (line["relationship"].clone(), line["attachments"].clone()))
+        .collect();
+    let (none, owner) = (Value::Null, json!("owner"));
+    let picture = (json!("colleague"), json!("[attachments: cat.jpg (image/jpeg)]"));
+    let assistant = (none.clone(), none.clone());
+    assert_eq!(tags, [picture, assistant.clone(), (owner, none), assistant]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_history_of_this_and_of_other_topics_is_read_page_by_page() {
     let time = FrozenTime::hold();
     let flow = start(

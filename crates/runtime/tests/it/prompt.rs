@@ -35,6 +35,24 @@ async fn the_last_user_message_is_the_text_of_the_event_verbatim() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_came_with_a_message_is_named_before_its_words_now_and_later() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).start().await;
+    let metadata = json!({ "attachments": [{ "name": "cat.jpg", "type": "image/jpeg" }, "notes.pdf"] });
+    let id = flow.say_with("pets", "look at her", &metadata).await;
+    let question = far.question().await;
+    let heard = "[attachments: cat.jpg (image/jpeg), notes.pdf]\nlook at her";
+    assert_eq!(question.text(), heard);
+    question.say("Lovely.");
+    flow.reaches(&id, InboxStatus::Done).await;
+    flow.say("pets", "thanks").await;
+    let later = far.question().await;
+    let said: Vec<String> = conversation(&later.body).into_iter().skip(1).map(|(_, text)| text).collect();
+    assert_eq!(said, [heard, "Lovely.", "thanks"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn channel_sender_and_time_stand_in_the_system_text_on_lines_of_their_own() {
     let time = FrozenTime::hold();
     let mut far = FarSide::listen().await;

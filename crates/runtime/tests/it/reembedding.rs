@@ -3,11 +3,12 @@
 use crate::embedding_side::EmbeddingSide;
 use crate::images::take_images;
 use cortex_models::{Embedder, EmbeddingSettings};
-use cortex_runtime::{NewMemory, Recall, RecallBy, Reembedding};
+use cortex_runtime::{EmbeddingProgress, NewMemory, Recall, RecallBy, Reembedding};
 use cortex_store::{Keep, KeptAs, VectorCounts};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestRuntime, offline_models};
-use cortex_types::{FactScope, FactSource, FactSourceKind, InboxStatus};
+use cortex_types::{FactScope, FactSource, FactSourceKind, InboxStatus, Millis};
 use fail::FailScenario;
+use rusqlite::Connection;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -79,6 +80,59 @@ async fn every_vector_is_made_anew_by_the_new_model() {
         100 + 2,
         "what was embedded anew is in the scan"
     );
+}
+
+/// How many vectors of each size readers of the cold table see.
+fn cold_dims(store: &TempStore) -> Vec<(u32, u64)> {
+    let connection = Connection::open(store.path()).unwrap();
+    let sql = "SELECT length(embedding) / 4 AS dims, count(*) FROM cortex_cold_memory_vec GROUP BY dims";
+    let mut statement = connection.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_of_the_cold_table_see_vectors_of_the_model_in_use_alone() {
+    let time = FrozenTime::hold();
+    let side = EmbeddingSide::listen().await;
+    let store = filled(&time).await;
+    let long_after = Millis(time.now().0 + 30 * 24 * 60 * 60 * 1_000);
+    let flow = start(&time, store, Embedder::built_in()).await;
+    assert_eq!(flow.runtime.memory().evict(long_after).await.unwrap() as u64, FACTS);
+    assert_eq!(cold_dims(&flow.store), [(256, FACTS)]);
+    let flow = start(&time, flow.stop().await, remote(&side, &time)).await;
+    assert_eq!(cold_dims(&flow.store), [], "what the table made is not compared with the new model's");
+    side.answers(1);
+    let memory = flow.runtime.memory();
+    assert_eq!(memory.reembed(&CancellationToken::new()).await.unwrap(), Reembedding::Interrupted(128));
+    let [(dims, 128)] = cold_dims(&flow.store)[..] else { panic!("{:?}", cold_dims(&flow.store)) };
+    assert_ne!(dims, 256);
+    let status = memory.status().await.unwrap();
+    assert_eq!((status.cold, status.dims, status.progress.is_running), (FACTS, Some(dims), false));
+    assert!(status.progress.last_error.unwrap().contains("no vector from the embedding model"));
+    side.answers(usize::MAX);
+    memory.reembed(&CancellationToken::new()).await.unwrap();
+    assert_eq!(cold_dims(&flow.store), [(dims, FACTS)]);
+    assert_eq!(memory.status().await.unwrap().progress, EmbeddingProgress::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_under_way_says_so() {
+    let time = FrozenTime::hold();
+    let side = EmbeddingSide::listen().await;
+    let flow = start(&time, filled(&time).await, remote(&side, &time)).await;
+    let memory = flow.runtime.memory();
+    let scenario = FailScenario::setup();
+    let seen = Arc::new(AtomicBool::new(false));
+    let (watched, noted) = (memory.clone(), Arc::clone(&seen));
+    fail::cfg_callback("memory_index.vectors.before_commit", move || {
+        noted.fetch_or(watched.progress().is_running, std::sync::atomic::Ordering::SeqCst);
+    })
+    .unwrap();
+    memory.reembed(&CancellationToken::new()).await.unwrap();
+    scenario.teardown();
+    assert!(seen.load(std::sync::atomic::Ordering::SeqCst));
+    assert!(!memory.progress().is_running);
 }
 
 #[tokio::test(start_paused = true)]

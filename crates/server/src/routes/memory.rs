@@ -11,8 +11,9 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::IntoResponse;
 use cortex_api::{
-    ErrorBody, ErrorCode, FactChange, FactList, FactQuery, FactRow, FactSourceRow, ImportAnswer, MemoryHit,
-    MemoryHitKind, MemoryHits, MemoryQuery,
+    EmbedderState, ErrorBody, ErrorCode, FactChange, FactList, FactNumbers, FactQuery, FactRow,
+    FactSourceRow, ImportAnswer, MemoryHit, MemoryHitKind, MemoryHits, MemoryQuery, MemoryState,
+    ReembeddingState, TurnNumbers, VectorNumbers,
 };
 use cortex_runtime::{MemoryDesk, MemoryError, Recall, Recalled, RecalledItem, strength};
 use cortex_store::FactFilter;
@@ -61,6 +62,23 @@ pub(crate) async fn search(
     }
     let hits = app.runtime.memory().recall(Recall::of(&query.query, limit as usize)).await?;
     Ok(Json(MemoryHits { items: hits.into_iter().map(hit).collect() }))
+}
+
+/// Memory in numbers, and how far its vectors have come.
+#[utoipa::path(get, path = "/api/v2/memory/status", tag = "memory", responses((status = 200, body = MemoryState)))]
+pub(crate) async fn status(State(app): State<AppState>) -> Result<Json<MemoryState>, Refusal> {
+    let status = app.runtime.memory().status().await?;
+    let (facts, turns) = (status.vectors.facts, status.vectors.turns);
+    Ok(Json(MemoryState {
+        facts: FactNumbers { hot: status.hot, cold: status.cold, pinned: status.pinned },
+        turns: TurnNumbers { said: status.turns.said, indexed: status.turns.indexed },
+        embedder: EmbedderState { model: status.vectors.model, dims: status.dims },
+        vectors: VectorNumbers { texts: facts.texts + turns.texts, done: facts.embedded + turns.embedded },
+        reembedding: ReembeddingState {
+            is_running: status.progress.is_running,
+            last_error: status.progress.last_error,
+        },
+    }))
 }
 
 /// One fact with where it came from.

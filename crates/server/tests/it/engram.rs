@@ -193,6 +193,16 @@ async fn without_a_key_only_a_local_program_gets_in_and_only_when_it_is_allowed(
 }
 
 #[tokio::test]
+async fn a_server_that_others_reach_opens_memory_to_nobody_without_a_key() {
+    let server = ServerSetup::echoing().engram_for_local_clients().on_every_address().start().await;
+    for (method, path) in routes().into_iter().filter(|(_, path)| path.starts_with("/engram/")) {
+        let request = server.request(&method, &path).json(&json!({}));
+        assert_eq!(request.clone().without_key().send().await.status, 401, "{path}");
+        assert_ne!(request.send().await.status, 401, "{path}: with a key it is served");
+    }
+}
+
+#[tokio::test]
 async fn the_service_says_what_it_is() {
     let server = ServerSetup::echoing().start().await;
     assert_eq!(server.get("/engram/health").await.seen(), (200, json!({"status": "healthy"})));

@@ -190,3 +190,44 @@ async fn arrival_decides_the_order_and_not_the_connectors_clock() {
     let texts: Vec<&str> = said.iter().map(|message| message["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["You said: 0", "You said: 1", "You said: 2"]);
 }
+
+#[tokio::test]
+async fn an_event_keeps_what_its_sender_is_and_what_came_with_it() {
+    let of_ada = |flow: &mut cortex_runtime::RuntimeConfig| {
+        flow.channels.identities.insert("ada".to_owned(), vec!["tg:998877".to_owned()]);
+    };
+    let server = ServerSetup::echoing().flow(of_ada).start().await;
+    let attachments = json!([{ "name": "cat.jpg", "type": "image/jpeg" }]);
+    let told = json!({ "relationship": "colleague", "attachments": attachments, "chatId": "-100123" });
+    for body in [
+        event("1"),
+        with(event("2"), "userId", json!("eve")),
+        with(event("3"), "metadata", told.clone()),
+        with(event("4"), "metadata", json!({ "relationship": 7, "attachments": "none" })),
+    ] {
+        server.answered(&body).await;
+    }
+    let look = rusqlite::Connection::open(server.database()).unwrap();
+    let mut envelopes = look.prepare("SELECT envelope FROM cortex_bus ORDER BY id").unwrap();
+    let seen: Vec<(Value, Value)> = envelopes
+        .query_map([], |row| row.get::<_, String>(0))
+        .unwrap()
+        .map(|envelope| serde_json::from_str::<Value>(&envelope.unwrap()).unwrap())
+        .map(|envelope| (envelope["relationship"].clone(), envelope["attachments"].clone()))
+        .collect();
+    let expected =
+        [("known", json!([])), ("unknown", json!([])), ("colleague", attachments), ("known", json!("none"))];
+    assert_eq!(seen, expected.map(|(relationship, attachments)| (json!(relationship), attachments)));
+    let last = server.poll(&json!({ "source": "telegram" })).await;
+    assert_eq!(
+        last[2]["text"],
+        "You said: [attachments: cat.jpg (image/jpeg)]\nRemind me every weekday at 9"
+    );
+    let audit: u32 = look.query_row("SELECT count(*) FROM audit", [], |row| row.get(0)).unwrap();
+    assert_eq!(server.post("/ingest", &with(event("3"), "metadata", told)).await.status, 200);
+    assert_eq!(
+        look.query_row("SELECT count(*) FROM audit", [], |row| row.get(0)),
+        Ok(audit),
+        "it is the same body"
+    );
+}

@@ -9,6 +9,7 @@ mod bad_input;
 mod channel;
 mod doors;
 mod engram;
+mod engram_service;
 mod health;
 mod inbox;
 mod ingest;

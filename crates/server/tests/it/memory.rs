@@ -46,6 +46,35 @@ async fn what_was_said_is_extracted_on_request_and_can_be_changed_and_forgotten(
 }
 
 #[tokio::test]
+async fn memory_tells_its_numbers_and_how_far_its_vectors_are() {
+    let server = ServerSetup::echoing().start().await;
+    let empty = json!({
+        "facts": {"hot": 0, "cold": 0, "pinned": 0},
+        "turns": {"said": 0, "indexed": 0},
+        "embedder": {"model": "cortex-static-1", "dims": 256},
+        "vectors": {"texts": 0, "done": 0},
+        "reembedding": {"isRunning": false, "lastError": null},
+    });
+    assert_eq!(server.get("/api/v2/memory/status").await.seen(), (200, empty));
+    let facts = "{\"content\": \"the owl is old\"}\n{\"content\": \"tea is at five\"}\n";
+    assert_eq!(server.request("POST", "/api/v2/memory/import").body(facts).send().await.status, 200);
+    let id = server.get("/api/v2/memory").await.json()["items"][0]["factId"].as_str().unwrap().to_owned();
+    assert_eq!(server.post(&format!("/api/v2/memory/{id}/pin"), &json!({})).await.status, 200);
+    server.answered(&crate::sample::event("1")).await;
+    let status = server.get("/api/v2/memory/status").await.json();
+    assert_eq!(status["facts"], json!({"hot": 2, "cold": 0, "pinned": 1}));
+    assert_eq!(status["turns"], json!({"said": 2, "indexed": 0}));
+    assert_eq!(status["vectors"], json!({"texts": 2, "done": 2}));
+    // A search indexes what was said before it looks.
+    assert_eq!(server.get("/api/v2/memory/search?query=owl").await.status, 200);
+    let status = server.get("/api/v2/memory/status").await.json();
+    assert_eq!(
+        (&status["turns"], &status["vectors"]),
+        (&json!({"said": 2, "indexed": 2}), &json!({"texts": 4, "done": 4}))
+    );
+}
+
+#[tokio::test]
 async fn bad_questions_to_memory_are_named() {
     let server = ServerSetup::echoing().start().await;
     assert_eq!(server.get("/api/v2/memory?scope=planet").await.status, 400);

@@ -33,13 +33,13 @@ async fn answer(store: &Store, new: NewEvent, to: &[TopicRef], now: Millis) -> E
 }
 
 async fn finish(store: &Store, event: &Event, to: &[TopicRef], now: Millis) {
-    let end = TurnEnd::Answered(FinishedTurn {
+    let end = TurnEnd::Answered(Box::new(FinishedTurn {
         content: "done".to_owned(),
         replies: to.iter().map(|topic| new_reply(topic, "done")).collect(),
         tokens: TurnTokens { heard: 3, said: 1 },
         summary: format!("about {}", event.text),
         ..FinishedTurn::default()
-    });
+    }));
     store.turns().finish_turn(event, end, Vec::new(), now).await.unwrap();
 }
 

@@ -42,6 +42,10 @@ async fn a_fact_is_in_the_hot_or_in_the_cold_tables_and_never_in_both() {
     let vectors = "SELECT rowid, (length(embedding) / 4) || ' dims' FROM cortex_cold_memory_vec";
     assert_eq!(rows(&store, hot), [(new.seq, "the new fact".to_owned())]);
     assert_eq!(rows(&store, cold), [(old.seq, "the old fact".to_owned())]);
+    assert_eq!(rows(&store, vectors), [], "no model is in use yet");
+    store.memory_index().use_model("another".to_owned(), Millis(2_000)).await.unwrap();
+    assert_eq!(rows(&store, vectors), [], "nor is the one that made them");
+    store.memory_index().use_model("test".to_owned(), Millis(2_001)).await.unwrap();
     assert_eq!(rows(&store, vectors), [(old.seq, "4 dims".to_owned())]);
     store.facts().touch(vec![old.seq], Millis(3_000)).await.unwrap();
     assert_eq!(rows(&store, hot).len(), 2);

@@ -30,6 +30,7 @@ async fn an_accepted_event_is_kept_as_it_came() {
         metadata_json: kept.metadata_json,
         priority: kept.priority,
         channel: None,
+        relationship: None,
     };
     assert_eq!(kept.channel, "telegram");
     assert_eq!(as_kept, new);

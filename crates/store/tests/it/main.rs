@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod channel;
+mod checkup;
 mod claim;
 mod damage;
 mod fact;
@@ -19,5 +20,6 @@ mod recovery;
 mod sequence;
 mod skill_db;
 mod summary;
+mod tag;
 mod turn;
 mod view;

@@ -108,12 +108,12 @@ impl Populated {
         let content = format!("answer to {}", event.text);
         let reply = new_reply(&event.topic, &content);
         self.messages.push(reply.id.clone());
-        TurnEnd::Answered(FinishedTurn {
+        TurnEnd::Answered(Box::new(FinishedTurn {
             last_step: Some(step(steps)),
             content,
             replies: vec![reply],
             ..FinishedTurn::default()
-        })
+        }))
     }
 
     /// Leaves messages acked, nacked, dead, given up, leased and untouched.

@@ -51,12 +51,12 @@ async fn a_finished_turn_leaves_history_replies_steps_and_a_done_event_together(
         .await
         .unwrap();
     let replies = vec![new_reply(&chat, "noon"), new_reply(&chat, "or a little later")];
-    let end = TurnEnd::Answered(FinishedTurn {
+    let end = TurnEnd::Answered(Box::new(FinishedTurn {
         last_step: Some(tool_step(1)),
         content: "noon, or a little later".to_owned(),
         replies: replies.clone(),
         ..FinishedTurn::default()
-    });
+    }));
     let calls = vec![call(CallOutcome::Answered)];
     store.turns().finish_turn(&claimed.event, end, calls, Millis(2_000)).await.unwrap();
 

@@ -10,11 +10,11 @@ const NOW: Millis = Millis(1_000);
 /// Answers a new event with one message to each of `to`.
 async fn answer(store: &Store, new: NewEvent, to: &[TopicRef]) {
     let event = claimed(store, new).await;
-    let end = TurnEnd::Answered(FinishedTurn {
+    let end = TurnEnd::Answered(Box::new(FinishedTurn {
         content: format!("about {}", event.text),
         replies: to.iter().map(|topic| new_reply(topic, "dinner")).collect(),
         ..FinishedTurn::default()
-    });
+    }));
     store.turns().finish_turn(&event, end, Vec::new(), NOW).await.unwrap();
 }
 

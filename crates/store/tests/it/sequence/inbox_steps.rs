@@ -239,7 +239,7 @@ impl World {
 fn turn_end(end: &ModelEnd) -> TurnEnd {
     match end.clone() {
         ModelEnd::Answered { content, replies } => {
-            TurnEnd::Answered(FinishedTurn { content, replies, ..FinishedTurn::default() })
+            TurnEnd::Answered(Box::new(FinishedTurn { content, replies, ..FinishedTurn::default() }))
         }
         ModelEnd::Failed { reason, replies } => TurnEnd::Failed { reason, replies },
         ModelEnd::RetryAt { due_at, reason } => TurnEnd::RetryAt { due_at, reason },

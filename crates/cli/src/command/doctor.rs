@@ -1,0 +1,130 @@
+//! `cortex doctor`.
+
+mod home;
+mod opening;
+mod service;
+
+use crate::assemble;
+use crate::config::{Effective, Settings, check_exposure};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::terminal::talk;
+use serde::Serialize;
+
+/// Say what is wrong with this home and what to do about it: exit 1 when there is a problem
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let runtime = context.client_runtime()?;
+    let mut checks = home::checks(&home);
+    let settings = match settings(context) {
+        Ok((effective, settings)) => {
+            let message = match effective.file.exists() {
+                true => format!("{} is valid", effective.file.display()),
+                false => "there is no server.json; the defaults hold".to_owned(),
+            };
+            checks.push(Check::ok("settings", message));
+            Some((effective, settings))
+        }
+        Err(failure) => {
+            checks.push(Check::problem("settings", format!("{failure}; `cortex config --server --list`")));
+            None
+        }
+    };
+    let server = runtime.block_on(service::server(&home, context));
+    checks.push(server.check);
+    let embedder = settings.as_ref().and_then(|(effective, settings)| embedder(effective, settings));
+    let (database, counts) = home::database(&home, embedder.as_deref());
+    checks.push(database);
+    if let Some((effective, settings)) = &settings {
+        let models = server.status.map(|status| status.models);
+        checks.push(runtime.block_on(service::model(models, settings, effective, context)));
+        checks.push(runtime.block_on(service::engram(settings, effective)));
+        checks.extend(opening::checks(settings, effective));
+        checks.extend(counts.as_ref().map(|counts| opening::users(&counts.users, settings)));
+        checks.push(opening::channels(settings));
+    }
+    if let (Some(counts), Some(embedder)) = (&counts, &embedder) {
+        checks.push(service::vectors(counts.vectors, embedder, server.memory.as_ref()));
+    }
+    checks.extend(counts.iter().flat_map(home::left_behind));
+    show(&checks, context)
+}
+
+/// What one look came to, and what to do about it.
+#[derive(Debug, Serialize)]
+struct Check {
+    check: &'static str,
+    state: CheckState,
+    message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum CheckState {
+    Ok,
+    Warning,
+    Problem,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    checks: &'a [Check],
+    problems: usize,
+    warnings: usize,
+}
+
+impl Check {
+    fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Ok, message: message.into() }
+    }
+
+    fn warning(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Warning, message: message.into() }
+    }
+
+    fn problem(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, state: CheckState::Problem, message: message.into() }
+    }
+}
+
+impl CheckState {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// The settings as a start would read them, refusing what a start would refuse.
+fn settings(context: &Context) -> Result<(Effective, Settings), Failure> {
+    let effective = context.config()?;
+    check_exposure(&effective)?;
+    let settings = assemble::settings(&effective)?;
+    Ok((effective, settings))
+}
+
+fn embedder(effective: &Effective, settings: &Settings) -> Option<String> {
+    let embedder = assemble::embedder(settings, effective).ok()?;
+    Some(embedder.name().to_owned())
+}
+
+fn show(checks: &[Check], context: &Context) -> Result<Exit, Failure> {
+    let count = |state| checks.iter().filter(|check| check.state == state).count();
+    let (problems, warnings) = (count(CheckState::Problem), count(CheckState::Warning));
+    if context.terminal.json {
+        context.terminal.print_json(&Report { checks, problems, warnings })?;
+    } else {
+        let cells = |check: &Check| {
+            vec![check.check.to_owned(), check.state.as_str().to_owned(), check.message.clone()]
+        };
+        let rows: Vec<Vec<String>> = checks.iter().map(cells).collect();
+        context.terminal.print_table(&["check", "state", "what"], &rows)?;
+        talk(&format!("problems: {problems}, warnings: {warnings}"));
+    }
+    Ok(if problems == 0 { Exit::Ok } else { Exit::Error })
+}

@@ -1,0 +1,79 @@
+//! What the settings open, to whom, and what they close.
+
+use super::Check;
+use crate::config::{Effective, Settings, host_address};
+use crate::escape::one_line;
+use cortex_types::ChannelMode;
+
+/// User ids that a warning names.
+const USERS_NAMED: usize = 5;
+
+/// Each setting that lets more in or out than the defaults do.
+pub(super) fn checks(settings: &Settings, effective: &Effective) -> Vec<Check> {
+    let mut open = Vec::new();
+    let is_local = host_address(&settings.host).is_some_and(|address| address.is_loopback());
+    if !is_local {
+        let message =
+            format!("other machines reach {}; set host to 127.0.0.1 if that is not meant", settings.host);
+        open.push(Check::warning("allowRemote", message));
+    } else if effective.flag("allowRemote") {
+        let message = "allowed, though the host is this machine alone; set it to false";
+        open.push(Check::warning("allowRemote", message));
+    }
+    if settings.engram.allow_local {
+        let message = if is_local {
+            "every program on this machine reads and changes memory without a key; set it to false if that is not meant"
+        } else {
+            "it opens nothing while other machines reach the host; set it to false"
+        };
+        open.push(Check::warning("engram.allowLocal", message));
+    }
+    if !settings.allowed_origins.is_empty() {
+        let origins = one_line(&settings.allowed_origins.join(", "), 120);
+        open.push(Check::warning("allowedOrigins", format!("pages of {origins} may call this server")));
+    }
+    if !settings.egress_allow.is_empty() {
+        let message = format!("tools reach {} addresses that are not public", settings.egress_allow.len());
+        open.push(Check::warning("egressAllow", message));
+    }
+    if open.is_empty() {
+        open.push(Check::ok("openings", "no door is open without a key, and only this machine reaches them"));
+    }
+    open
+}
+
+/// Several users while all count as one owner (D17).
+pub(super) fn users(seen: &[String], settings: &Settings) -> Check {
+    if seen.len() < 2 || !settings.channel_settings().identities.is_empty() {
+        return Check::ok("users", "who talks and whose accounts belong together is clear");
+    }
+    let named: Vec<String> = seen.iter().take(USERS_NAMED).map(|user| one_line(user, 60)).collect();
+    let more = if seen.len() > USERS_NAMED { " and more" } else { "" };
+    let message = format!(
+        "{}{more} count as one owner, who sees everything; set identities to tell them apart",
+        named.join(", ")
+    );
+    Check::warning("users", message)
+}
+
+/// Channels from which nothing leaves.
+pub(super) fn channels(settings: &Settings) -> Check {
+    let channels = settings.channel_settings();
+    if !channels.enabled {
+        return Check::warning(
+            "channels",
+            "enabled is false: events queue up; set it to true to have them answered",
+        );
+    }
+    let silent = channels.channels.iter().filter(|(_, setting)| setting.mode != ChannelMode::Live);
+    let mut silent: Vec<String> =
+        silent.map(|(name, setting)| format!("{} is {}", one_line(name, 60), setting.mode)).collect();
+    if channels.default_mode != ChannelMode::Live {
+        silent.push(format!("every other is {}", channels.default_mode));
+    }
+    if silent.is_empty() {
+        return Check::ok("channels", "all are live");
+    }
+    let message = format!("{}; `cortex channel mode <name> live` opens one", silent.join(", "));
+    Check::warning("channels", message)
+}

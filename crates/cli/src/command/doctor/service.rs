@@ -1,0 +1,126 @@
+//! The server and what it leans on: models, the memory service, vectors.
+
+use super::Check;
+use crate::config::{Effective, Settings};
+use crate::context::Context;
+use crate::exit::Failure;
+use crate::home::Home;
+use crate::{assemble, connect, daemon};
+use cortex_api::{MemoryState, ModelStatus, ServerStatus};
+use cortex_models::{Models, Timeouts, http_client};
+use cortex_runtime::{EngramClient, EngramSetting};
+use cortex_store::VectorCounts;
+use cortex_types::SystemClock;
+use std::sync::Arc;
+
+/// What the server said, if it runs.
+pub(super) struct Server {
+    pub(super) check: Check,
+    pub(super) status: Option<ServerStatus>,
+    pub(super) memory: Option<MemoryState>,
+}
+
+pub(super) async fn server(home: &Home, context: &Context) -> Server {
+    let silent = |check| Server { check, status: None, memory: None };
+    let Some(pid) = daemon::holder(home) else {
+        return silent(Check::warning("server", "it does not run; `cortex start` starts it"));
+    };
+    match asked(context).await {
+        Ok((status, memory)) => {
+            let check = match &status.degraded {
+                None => Check::ok("server", format!("runs and is well, pid {}", status.pid)),
+                Some(reason) => Check::problem("server", format!("{reason}; see `cortex logs`")),
+            };
+            Server { check, status: Some(status), memory: Some(memory) }
+        }
+        Err(Failure::Unreachable { .. }) => {
+            silent(Check::problem("server", daemon::not_answering(pid).to_string()))
+        }
+        Err(failure) => silent(Check::problem("server", format!("pid {pid}: {failure}"))),
+    }
+}
+
+async fn asked(context: &Context) -> Result<(ServerStatus, MemoryState), Failure> {
+    let client = connect::client(context)?;
+    Ok((client.status().await?, client.memory_state().await?))
+}
+
+/// The models that answer, by the running server or as a start would choose them.
+pub(super) async fn model(
+    running: Option<Vec<ModelStatus>>,
+    settings: &Settings,
+    effective: &Effective,
+    context: &Context,
+) -> Check {
+    let chosen = match running {
+        Some(models) => Ok(models.into_iter().map(|model| (model.kind, model.model)).collect()),
+        None => would_choose(settings, effective, context).await,
+    };
+    let models: Vec<(String, String)> = match chosen {
+        Ok(models) => models,
+        Err(failure) => return Check::problem("model", failure.to_string()),
+    };
+    if models.iter().all(|(kind, _)| kind == "offline") {
+        let message = "the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or \
+                       synapseUrl, and start again";
+        return Check::warning("model", message);
+    }
+    let shown: Vec<String> = models.into_iter().map(|(kind, model)| format!("{kind} {model}")).collect();
+    Check::ok("model", shown.join(", "))
+}
+
+async fn would_choose(
+    settings: &Settings,
+    effective: &Effective,
+    context: &Context,
+) -> Result<Vec<(String, String)>, Failure> {
+    let config = assemble::models(settings, settings.model.as_ref(), effective, &context.environment)?;
+    let models = Models::assemble(config, Arc::new(SystemClock::start())).await;
+    let models = models.map_err(|error| assemble::models_failure(&error, effective))?;
+    Ok(models.describe().into_iter().map(|model| (model.provider.to_owned(), model.model)).collect())
+}
+
+/// Who keeps the memory, and whether he answers (D25).
+pub(super) async fn engram(settings: &Settings, effective: &Effective) -> Check {
+    let setting = assemble::engram(settings, effective);
+    let client = match http_client(&Timeouts::default()) {
+        Ok(client) => client,
+        Err(error) => return Check::problem("memory", error.to_string()),
+    };
+    let found = match EngramClient::find(&setting, client).await {
+        Ok(found) => found,
+        Err(error) => return Check::problem("memory", format!("{error}; give an address, or \"off\"")),
+    };
+    match (setting, found) {
+        (_, None) => Check::ok("memory", "kept in this home"),
+        (EngramSetting::Probe(_), Some(_)) => {
+            Check::ok("memory", "kept by the Engram service on this machine")
+        }
+        (EngramSetting::Off | EngramSetting::Explicit(_), Some(service)) => match service.check().await {
+            Ok(()) => Check::ok("memory", "kept by the Engram service at engramUrl, which answers"),
+            Err(error) => {
+                let message = format!(
+                    "{error}: nothing is recalled until it does; start it, or set engramUrl to \"off\""
+                );
+                Check::problem("memory", message)
+            }
+        },
+    }
+}
+
+/// Whether every text has a vector of the model in use.
+pub(super) fn vectors(counts: VectorCounts, embedder: &str, memory: Option<&MemoryState>) -> Check {
+    let VectorCounts { texts, embedded } = counts;
+    let of = format!("{embedded} of {texts} texts have a vector of {embedder}");
+    if embedded >= texts {
+        return Check::ok("vectors", of);
+    }
+    let next = match memory.map(|memory| &memory.reembedding) {
+        None => "the rest is made while the server runs".to_owned(),
+        Some(reembedding) => match &reembedding.last_error {
+            Some(error) => format!("the rest waits: {error}"),
+            None => "the rest is being made; `cortex memory status` shows how far".to_owned(),
+        },
+    };
+    Check::warning("vectors", format!("{of}; {next}"))
+}

@@ -1,0 +1,310 @@
+//! `cortex doctor`: what it sees in a home, with the server stopped and running.
+
+use crate::cortex::{Cortex, Ran};
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+
+/// A table of a run without what differs from run to run.
+#[track_caller]
+fn check_table(ran: &Ran, code: i32, expected: &Expect) {
+    assert_eq!(ran.code, Some(code), "{ran:?}");
+    let shown = ran.stdout.lines().map(|line| match line.split_once("pid ") {
+        Some((before, _)) => format!("{before}pid [PID]\n"),
+        None => format!("{line}\n"),
+    });
+    expected.assert_eq(&format!("{}{}", shown.collect::<String>(), ran.stderr));
+}
+
+/// State and message of one check.
+fn found(cortex: &Cortex, check: &str) -> (String, String) {
+    let ran = cortex.run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let of_state = |state: &str| {
+        report["checks"].as_array().unwrap().iter().filter(|found| found["state"] == state).count() as u64
+    };
+    assert_eq!(report["problems"], of_state("problem"));
+    assert_eq!(report["warnings"], of_state("warning"));
+    assert_eq!(ran.code, Some(i32::from(of_state("problem") > 0)));
+    let found = report["checks"].as_array().unwrap().iter().find(|found| found["check"] == check);
+    assert!(found.is_some(), "no check {check} in {report}");
+    let text = |key: &str| found.unwrap()[key].as_str().unwrap().to_owned();
+    (text("state"), text("message"))
+}
+
+#[track_caller]
+fn check_found(cortex: &Cortex, check: &str, state: &str, part: &str) {
+    let (seen, message) = found(cortex, check);
+    assert!(seen == state && message.contains(part), "{check}: {seen}: {message}");
+}
+
+fn say_as(cortex: &Cortex, user: &str) {
+    let key = cortex.run(&["key", "show", "ingest"]).stdout;
+    let address = cortex.json(&["status", "--json"])["server"]["address"].as_str().unwrap().to_owned();
+    let event = json!({"source": "webchat", "externalMessageId": user, "idempotencyKey": user, "topicKey": user,
+        "userId": user, "text": "hello", "occurredAt": "2026-01-01T00:00:00Z"});
+    post(&address, key.trim(), &event.to_string());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while cortex.json(&["inbox", "list", "--json"])["items"][0]["status"] != "done" {
+        assert!(std::time::Instant::now() < deadline, "the event was not answered");
+    }
+}
+
+fn post(address: &str, key: &str, body: &str) {
+    use std::io::{Read, Write};
+    let mut connection = std::net::TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(
+        connection,
+        "POST /ingest HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\ncontent-length: {length}\r\n\
+         connection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+}
+
+#[test]
+fn an_empty_place_is_no_problem_and_is_told_how_to_begin() {
+    let cortex = Cortex::quiet();
+    check_table(
+        &cortex.run(&["doctor"]),
+        0,
+        &expect![[r#"
+        CHECK     STATE    WHAT
+        home      warning  [HOME] is not there yet; `cortex start` makes it
+        settings  ok       there is no server.json; the defaults hold
+        server    warning  it does not run; `cortex start` starts it
+        database  ok       there is none yet; the first start makes it
+        model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
+        memory    ok       kept in this home
+        openings  ok       no door is open without a key, and only this machine reaches them
+        channels  ok       all are live
+        problems: 0, warnings: 3
+    "#]],
+    );
+    assert!(!cortex.home().exists(), "a look makes nothing");
+}
+
+#[test]
+fn programs_get_the_same_as_json() {
+    let ran = Cortex::quiet().run(&["doctor", "--json"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    expect![[r#"
+        {
+          "checks": [
+            {
+              "check": "home",
+              "state": "warning",
+              "message": "[HOME] is not there yet; `cortex start` makes it"
+            },
+            {
+              "check": "settings",
+              "state": "ok",
+              "message": "there is no server.json; the defaults hold"
+            },
+            {
+              "check": "server",
+              "state": "warning",
+              "message": "it does not run; `cortex start` starts it"
+            },
+            {
+              "check": "database",
+              "state": "ok",
+              "message": "there is none yet; the first start makes it"
+            },
+            {
+              "check": "model",
+              "state": "warning",
+              "message": "the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again"
+            },
+            {
+              "check": "memory",
+              "state": "ok",
+              "message": "kept in this home"
+            },
+            {
+              "check": "openings",
+              "state": "ok",
+              "message": "no door is open without a key, and only this machine reaches them"
+            },
+            {
+              "check": "channels",
+              "state": "ok",
+              "message": "all are live"
+            }
+          ],
+          "problems": 0,
+          "warnings": 3
+        }
+    "#]].assert_eq(&ran.stdout);
+}
+
+#[test]
+fn a_running_home_and_the_same_home_stopped() {
+    let cortex = Cortex::quiet().started();
+    assert_eq!(cortex.run(&["send", "hello"]).code, Some(0));
+    check_table(
+        &cortex.run(&["doctor"]),
+        0,
+        &expect![[r#"
+        CHECK     STATE    WHAT
+        home      ok       [HOME] is its owner's alone
+        files     ok       database and credentials are their owner's alone
+        settings  ok       there is no server.json; the defaults hold
+        server    ok       runs and is well, pid [PID]
+        database  ok       schema 5
+        model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
+        memory    ok       kept in this home
+        openings  ok       no door is open without a key, and only this machine reaches them
+        users     ok       who talks and whose accounts belong together is clear
+        channels  ok       all are live
+        vectors   ok       0 of 0 texts have a vector of cortex-static-1
+        outbox    ok       no message is dead
+        inbox     ok       no event failed
+        problems: 0, warnings: 1
+    "#]],
+    );
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    let files = || {
+        let mut names: Vec<_> =
+            std::fs::read_dir(cortex.home()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = files();
+    check_table(
+        &cortex.run(&["doctor"]),
+        0,
+        &expect![[r#"
+        CHECK     STATE    WHAT
+        home      ok       [HOME] is its owner's alone
+        files     ok       database and credentials are their owner's alone
+        settings  ok       there is no server.json; the defaults hold
+        server    warning  it does not run; `cortex start` starts it
+        database  ok       schema 5
+        model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
+        memory    ok       kept in this home
+        openings  ok       no door is open without a key, and only this machine reaches them
+        users     ok       who talks and whose accounts belong together is clear
+        channels  ok       all are live
+        vectors   ok       0 of 0 texts have a vector of cortex-static-1
+        outbox    ok       no message is dead
+        inbox     ok       no event failed
+        problems: 0, warnings: 2
+    "#]],
+    );
+    assert_eq!(files(), before, "a look leaves nothing behind");
+}
+
+#[test]
+fn two_users_without_identities_are_named_until_identities_are_set() {
+    let cortex = Cortex::quiet().started();
+    say_as(&cortex, "tg:1");
+    check_found(&cortex, "users", "ok", "");
+    say_as(&cortex, "web:ada");
+    check_found(&cortex, "users", "warning", "tg:1, web:ada count as one owner");
+    for number in 2..7 {
+        say_as(&cortex, &format!("tg:{number}"));
+    }
+    check_found(&cortex, "users", "warning", "tg:1, tg:2, tg:3, tg:4, tg:5 and more count as one owner");
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    check_found(&cortex, "users", "warning", "count as one owner");
+    let cortex = cortex.with_file(r#"{"identities": {"ada": ["tg:1", "web:ada"]}}"#);
+    check_found(&cortex, "users", "ok", "");
+}
+
+#[test]
+fn what_others_could_read_is_a_problem_with_its_fix() {
+    let cortex = Cortex::quiet().started();
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    let set = |name: &str, mode: u32| {
+        std::fs::set_permissions(cortex.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set("", 0o755);
+    check_found(&cortex, "home", "problem", "chmod 700 [HOME]");
+    set("", 0o700);
+    for file in ["cortex.db", "credentials"] {
+        set(file, 0o644);
+        check_found(&cortex, "files", "problem", file);
+        set(file, 0o600);
+        check_found(&cortex, "files", "ok", "");
+    }
+}
+
+#[test]
+fn wrong_settings_a_foreign_and_a_newer_database_are_problems() {
+    let cortex = Cortex::quiet().with_file(r#"{"prot": 1}"#);
+    check_found(&cortex, "settings", "problem", "server.json:1: ");
+    let cortex = Cortex::quiet().with("CORTEX_HOST", "0.0.0.0");
+    check_found(&cortex, "settings", "problem", "allowRemote is false");
+    let cortex = Cortex::quiet().with_file("{}");
+    std::fs::write(cortex.path("cortex.db"), "this is no database, whatever its name says it is").unwrap();
+    check_found(&cortex, "database", "problem", "restore a backup");
+    let cortex = Cortex::quiet().started();
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    check_found(&cortex, "database", "ok", "schema ");
+    // The number of the schema stands at byte 60 of a database.
+    let mut bytes = std::fs::read(cortex.path("cortex.db")).unwrap();
+    bytes[60..64].copy_from_slice(&4_000_u32.to_be_bytes());
+    std::fs::write(cortex.path("cortex.db"), &bytes).unwrap();
+    check_found(&cortex, "database", "problem", "schema 4000 is newer than this program's");
+    bytes[60..64].copy_from_slice(&1_u32.to_be_bytes());
+    std::fs::write(cortex.path("cortex.db"), &bytes).unwrap();
+    check_found(&cortex, "database", "warning", "schema 1; the next start makes a backup");
+}
+
+#[test]
+fn every_opening_is_a_warning() {
+    let cortex = Cortex::quiet();
+    check_found(&cortex, "openings", "ok", "");
+    let cortex = cortex.with_file(
+        r#"{"engram": {"allowLocal": true}, "allowRemote": true, "allowedOrigins": ["https://ui.lan"],
+            "egressAllow": ["127.0.0.1:9000"], "channels": {"telegram": "shadow", "web": "live"}}"#,
+    );
+    check_found(&cortex, "engram.allowLocal", "warning", "every program on this machine");
+    check_found(&cortex, "allowRemote", "warning", "set it to false");
+    check_found(&cortex, "allowedOrigins", "warning", "https://ui.lan");
+    check_found(&cortex, "egressAllow", "warning", "1 addresses");
+    check_found(&cortex, "channels", "warning", "telegram is shadow, every other is off");
+    let cortex = cortex.with("CORTEX_HOST", "0.0.0.0").with("CORTEX_INGEST_API_KEY", &"k".repeat(32));
+    check_found(&cortex, "allowRemote", "warning", "other machines reach 0.0.0.0");
+    check_found(&cortex, "engram.allowLocal", "warning", "it opens nothing");
+}
+
+#[test]
+fn a_memory_service_that_does_not_answer_is_a_problem() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let cortex = Cortex::quiet().with("CORTEX_ENGRAM_URL", &format!("http://{nobody}"));
+    check_found(&cortex, "memory", "problem", "nothing is recalled until it does");
+    check_found(&Cortex::quiet(), "memory", "ok", "kept in this home");
+    let scripted = Cortex::scripted(&json!({"otherwise": {"say": "hi"}}));
+    check_found(&scripted, "model", "ok", "scripted");
+}
+
+#[test]
+fn dead_letters_failed_events_and_vectors_of_another_model_are_counted() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"error": {"kind": "rejected"}}}))
+        .with("CORTEX_INBOX_MAX_ATTEMPTS", "1")
+        .started();
+    assert_ne!(cortex.run(&["send", "hello", "--wait", "0"]).code, None);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while found(&cortex, "inbox").0 != "warning" {
+        assert!(std::time::Instant::now() < deadline, "the event did not fail");
+    }
+    check_found(&cortex, "inbox", "warning", "failed events: 1; `cortex inbox list --status failed`");
+    check_found(&cortex, "outbox", "ok", "");
+    let import = r#"{"content": "The lighthouse is red"}"#;
+    assert_eq!(cortex.run_with_input(&["memory", "import"], import).code, Some(0));
+    check_found(&cortex, "vectors", "ok", "1 of 1 texts have a vector of cortex-static-1");
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    let cortex = cortex.with("CORTEX_EMBEDDING", r#"{"baseUrl": "http://127.0.0.1:9", "model": "letters"}"#);
+    check_found(
+        &cortex,
+        "vectors",
+        "warning",
+        "0 of 1 texts have a vector of letters; the rest is made while",
+    );
+}
