@@ -36,7 +36,7 @@ fn the_help_names_every_command() {
                        with times
           channel      Look at channels and say what each may do
           shadow       See what channels in shadow would have said
-          context      See what the model would see, and take a summary back
+          context      See what the model would see, summarise it, and take a summary back
           usage        Show what the models were asked and what it cost
           config       Show the server's settings
           key          Show a key of this home
