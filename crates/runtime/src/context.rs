@@ -1,12 +1,11 @@
 //! The prompt of an event, put together from the store; and the owner's look at it, with compaction and its undoing.
 
-use crate::memory::known_facts;
-use crate::op;
+use crate::memory::{facts_to_read, known_facts};
 use crate::runtime::Parts;
 use crate::turn::offered;
 use cortex_brain::{
-    BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, KnownFact, Section, ShownOps,
-    Speaker, TurnContext, count_tokens, foldable, heard, summary_request, summary_without_model,
+    BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, Section, Speaker, TurnContext,
+    count_tokens, foldable, heard, show_ops, summary_request, summary_without_model,
 };
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
 use cortex_store::{HistoryRow, NewSummary, SessionQuery, StoreError, TurnSummary};
@@ -24,25 +23,6 @@ const BACKGROUND_MS: i64 = 25 * 60 * 60 * 1_000;
 const FOLDED_MAX: u32 = 400;
 /// Newest exchanges that a compaction leaves as they are.
 const KEPT_GROUPS: usize = 2;
-
-/// What memory and work in flight add to the floor of a prompt.
-struct Remembered {
-    facts: Vec<KnownFact>,
-    ops: ShownOps,
-}
-
-/// The facts that hold for this event, best first, and the work that its person waits for.
-async fn remembered(parts: &Parts, event: &Event, accounts: &Accounts) -> Result<Remembered, StoreError> {
-    let users = match accounts {
-        Accounts::Everyone => None,
-        Accounts::Only(users) => Some(users.clone()),
-    };
-    let facts = match parts.config.memory_enabled {
-        true => known_facts(parts, event, accounts).await?,
-        false => Vec::new(),
-    };
-    Ok(Remembered { facts, ops: op::shown(parts, users).await? })
-}
 
 /// A prompt, and the ops whose end stands in it.
 pub(crate) struct EventContext {
@@ -67,9 +47,14 @@ pub(crate) async fn of_event(
         accounts: accounts.clone(),
         background_since: if config.memory_enabled { Millis(now.0 - BACKGROUND_MS) } else { Millis(0) },
         background_lines: BACKGROUND_LINES_MAX,
+        facts: facts_to_read(parts, event, &accounts),
+        ops_of: match &accounts {
+            Accounts::Everyone => None,
+            Accounts::Only(users) => Some(users.clone()),
+        },
     };
     let session = parts.store.session(query).await?;
-    let remembered = remembered(parts, event, &accounts).await?;
+    let ops = show_ops(&session.ops);
     let limits = ContextLimits {
         window: parts.window.get().copied().unwrap_or(UNKNOWN_WINDOW),
         groups: config.active_window_size,
@@ -77,8 +62,8 @@ pub(crate) async fn of_event(
     };
     let context = TurnContext::assemble(ContextInput {
         floor: parts.floor.read().await,
-        facts: remembered.facts,
-        ops: remembered.ops.lines,
+        facts: known_facts(parts, event, &accounts, session.facts).await,
+        ops: ops.lines,
         summary: session.summary.map(|summary| summary.content),
         history: whole_groups(session.history, lines),
         background: session.background.into_iter().map(background).collect(),
@@ -87,7 +72,7 @@ pub(crate) async fn of_event(
         limits,
         tool_tokens: tools.iter().map(tool_tokens).sum(),
     });
-    Ok(EventContext { context, ended_ops: remembered.ops.ended })
+    Ok(EventContext { context, ended_ops: ops.ended })
 }
 
 /// Lines beyond two for each group, so that an exchange with more of them is not cut.

@@ -8,7 +8,7 @@ mod status;
 mod vectors;
 
 pub use exchange::Imported;
-pub(crate) use known::known_facts;
+pub(crate) use known::{facts_to_read, known_facts};
 pub use recall::{Recall, RecallBy, Recalled, RecalledItem};
 pub use status::{EmbeddingProgress, MemoryStatus};
 pub use vectors::{Reembedding, VectorStatus};

@@ -49,7 +49,6 @@ CREATE TABLE channel_states (
 -- A prompt steps from channel to channel and reads the newest line of each, however many topics there are.
 CREATE INDEX channel_states_channel ON channel_states(channel, last_message_at);
 CREATE INDEX channel_states_user ON channel_states(user_id, channel, last_message_at);
-CREATE INDEX channel_states_recent ON channel_states(last_message_at) WHERE layer <> 'archived';
 
 -- A summary stands for the turns it covers; they stay. Undone ones are passed over.
 CREATE TABLE turn_summaries (
@@ -64,15 +63,14 @@ CREATE TABLE turn_summaries (
 );
 CREATE INDEX turn_summaries_topic ON turn_summaries(topic_id, last_turn_id) WHERE undone_at IS NULL;
 
+-- Where everything stood when a turn ended. What it looked like follows from the history and the ops (cortex_checkpoints),
+-- so that a turn writes one small row.
 CREATE TABLE checkpoints (
-  id INTEGER PRIMARY KEY,
-  event_seq INTEGER NOT NULL UNIQUE REFERENCES inbox_messages(seq),
-  created_at INTEGER NOT NULL,
-  session_snapshot TEXT NOT NULL,
-  channel_states TEXT NOT NULL,
-  pending_ops TEXT NOT NULL
+  event_seq INTEGER PRIMARY KEY REFERENCES inbox_messages(seq),
+  topic_id INTEGER NOT NULL REFERENCES topics(id),
+  last_turn_id INTEGER NOT NULL,
+  created_at INTEGER NOT NULL
 );
-CREATE INDEX checkpoints_created ON checkpoints(created_at);
 
 CREATE VIEW cortex_bus AS SELECT
   id,
@@ -87,7 +85,7 @@ CREATE VIEW cortex_bus AS SELECT
   CASE WHEN status IN ('done', 'failed') THEN updated_at END AS processed_at,
   attempts,
   error,
-  (SELECT checkpoints.id FROM checkpoints WHERE checkpoints.event_seq = inbox_messages.seq) AS checkpoint_id
+  (SELECT event_seq FROM checkpoints WHERE checkpoints.event_seq = inbox_messages.seq) AS checkpoint_id
 FROM inbox_messages;
 
 CREATE VIEW cortex_session AS SELECT
@@ -151,4 +149,19 @@ SELECT
   topics.source
 FROM topics, extracted;
 
-CREATE VIEW cortex_checkpoints AS SELECT id, created_at, session_snapshot, channel_states, pending_ops FROM checkpoints;
+-- The channels of the newest lines and the ops that were open, as they were then.
+CREATE VIEW cortex_checkpoints AS SELECT
+  checkpoints.event_seq AS id,
+  checkpoints.created_at,
+  json_object('source', topics.source, 'topicKey', topics.topic_key, 'lastTurn', checkpoints.last_turn_id) AS session_snapshot,
+  (SELECT json_group_array(json_object('channel', channel, 'lastMessageAt', last_message_at)) FROM
+    (SELECT channel, max(timestamp) AS last_message_at FROM
+      (SELECT said_in.source AS channel, turns.timestamp FROM turns JOIN topics AS said_in ON said_in.id = turns.topic_id
+       WHERE turns.id <= checkpoints.last_turn_id ORDER BY turns.id DESC LIMIT 64)
+     GROUP BY channel ORDER BY last_message_at DESC)) AS channel_states,
+  (SELECT json_group_array(json_object('id', id, 'status', status)) FROM
+    (SELECT ops.id, CASE WHEN completed_at <= checkpoints.created_at THEN status ELSE 'pending' END AS status FROM ops
+     WHERE dispatched_at <= checkpoints.created_at
+       AND (acknowledged_at IS NULL OR acknowledged_at > checkpoints.created_at)
+     ORDER BY dispatched_at LIMIT 100)) AS pending_ops
+FROM checkpoints JOIN topics ON topics.id = checkpoints.topic_id;

@@ -11,30 +11,21 @@ const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 pub(crate) fn record(
     connection: &Connection,
     event: &Event,
+    topic: i64,
     last_turn: i64,
     now: Millis,
 ) -> Result<(), StoreError> {
     connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO checkpoints(event_seq, created_at, session_snapshot, channel_states, pending_ops)
-             VALUES (?1, ?2,
-               json_object('source', ?3, 'topicKey', ?4, 'lastTurn', ?5),
-               (SELECT json_group_array(json_object('channel', channel, 'lastMessageAt', last_message_at, 'layer', layer))
-                FROM (SELECT channel, max(last_message_at) AS last_message_at, layer FROM
-                      (SELECT channel, last_message_at, layer FROM channel_states WHERE layer <> 'archived'
-                       ORDER BY last_message_at DESC LIMIT 16)
-                      GROUP BY channel ORDER BY 2 DESC)),
-               (SELECT json_group_array(json_object('id', id, 'status', status))
-                FROM (SELECT id, status FROM ops
-                      WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed')
-                      ORDER BY dispatched_at LIMIT 100)))",
+            "INSERT OR REPLACE INTO checkpoints(event_seq, topic_id, last_turn_id, created_at) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![event.seq, now.0, event.topic.source, event.topic.topic_key, last_turn])?;
-    // More than one, so that a backlog shrinks; few, so that no turn pays for a week.
+        .execute(params![event.seq, topic, last_turn, now.0])?;
+    // The oldest events have the oldest checkpoints, but for some that waited. More than one, so that a backlog shrinks;
+    // few, so that no turn pays for a week.
     connection
         .prepare_cached(
-            "DELETE FROM checkpoints WHERE id IN (
-               SELECT id FROM checkpoints WHERE created_at < ?1 ORDER BY created_at LIMIT 4)",
+            "DELETE FROM checkpoints WHERE created_at < ?1 AND event_seq IN
+               (SELECT event_seq FROM checkpoints ORDER BY event_seq LIMIT 4)",
         )?
         .execute([now.0 - KEPT_MS])?;
     Ok(())

@@ -5,6 +5,8 @@ mod keep;
 mod read;
 mod search;
 
+pub(crate) use read::{hot, pinned};
+
 use crate::memory_index::StoredVector;
 use crate::summary::SummaryText;
 use crate::{Page, PageRequest, Store, StoreError, audit, summary};
@@ -151,12 +153,7 @@ impl Facts<'_> {
 
     /// The facts of every prompt: pinned ones first, then by hits and recency.
     pub async fn hot(&self, scopes: PromptScopes, limit: usize) -> Result<Vec<HotFact>, StoreError> {
-        self.0.read(move |connection| read::hot(connection, &scopes, limit)).await
-    }
-
-    /// Those of them that are pinned, oldest first.
-    pub async fn pinned(&self, scopes: PromptScopes) -> Result<Vec<HotFact>, StoreError> {
-        self.0.read(move |connection| read::pinned(connection, &scopes)).await
+        self.0.read(move |connection| hot(connection, &scopes, limit)).await
     }
 
     /// The best full-text hits: row number and BM25, better ones first.

@@ -68,7 +68,7 @@ pub use outbox::{
     RequeueOutcome,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
-pub use session::{SessionQuery, SessionView};
+pub use session::{FactsInPrompt, SessionQuery, SessionView};
 pub use shadow::ShadowedEvent;
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
 pub use store::{Store, StoreThread};

@@ -56,20 +56,7 @@ impl Ops<'_> {
 
     /// What a prompt shows: ends that nobody has read, then what is pending. `None` is everybody's.
     pub async fn shown(&self, users: Option<Vec<String>>) -> Result<Vec<Op>, StoreError> {
-        let users = users.map(|users| serde_json::to_string(&users)).transpose();
-        let users = users.map_err(|error| StoreError::Fault(format!("users cannot be written: {error}")))?;
-        self.0
-            .read(move |connection| {
-                let shown = select(
-                    connection,
-                    "WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed')
-                       AND (?1 IS NULL OR user_id IN (SELECT value FROM json_each(?1)))
-                     ORDER BY status = 'pending', dispatched_at, rowid LIMIT ?2",
-                    params![users, OPS_SHOWN_MAX],
-                )?;
-                Ok(shown.into_iter().map(|(_, op)| op).collect())
-            })
-            .await
+        self.0.read(move |connection| shown(connection, users.as_deref())).await
     }
 
     pub async fn find(&self, id: OpId) -> Result<Option<Op>, StoreError> {
@@ -120,6 +107,19 @@ impl Ops<'_> {
             })
             .await
     }
+}
+
+pub(crate) fn shown(connection: &Connection, users: Option<&[String]>) -> Result<Vec<Op>, StoreError> {
+    let users = users.map(serde_json::to_string).transpose();
+    let users = users.map_err(|error| StoreError::Fault(format!("users cannot be written: {error}")))?;
+    let shown = select(
+        connection,
+        "WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed')
+           AND (?1 IS NULL OR user_id IN (SELECT value FROM json_each(?1)))
+         ORDER BY status = 'pending', dispatched_at, rowid LIMIT ?2",
+        params![users, OPS_SHOWN_MAX],
+    )?;
+    Ok(shown.into_iter().map(|(_, op)| op).collect())
 }
 
 /// A turn has read these ends. One that came while the turn ran is not among them and stays unread.

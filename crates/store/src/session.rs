@@ -1,10 +1,11 @@
 //! The session as one turn sees it: this topic's history and what goes on elsewhere, read in one go.
 
 use crate::channel::{self, ChannelLine};
+use crate::fact::{self, HotFact, PromptScopes};
 use crate::summary::{self, TurnSummary};
 use crate::turn::{self, HistoryRow};
-use crate::{Store, StoreError, topic};
-use cortex_types::{Accounts, Millis, TopicRef};
+use crate::{Store, StoreError, op, topic};
+use cortex_types::{Accounts, Millis, Op, TopicRef};
 use rusqlite::OptionalExtension;
 
 /// What to read of the session.
@@ -17,6 +18,18 @@ pub struct SessionQuery {
     /// Channels that were silent since before this are left out.
     pub background_since: Millis,
     pub background_lines: usize,
+    pub facts: FactsInPrompt,
+    /// Whose ops are shown; `None` is everybody's.
+    pub ops_of: Option<Vec<String>>,
+}
+
+/// Which facts a prompt has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FactsInPrompt {
+    None,
+    /// The best so many.
+    Hot(PromptScopes, usize),
+    Pinned(PromptScopes),
 }
 
 /// What a turn is made from.
@@ -28,6 +41,10 @@ pub struct SessionView {
     pub history: Vec<HistoryRow>,
     /// Newest first.
     pub background: Vec<ChannelLine>,
+    /// Best first.
+    pub facts: Vec<HotFact>,
+    /// Work in flight, and ends that were not read.
+    pub ops: Vec<Op>,
 }
 
 impl Store {
@@ -47,7 +64,13 @@ impl Store {
                 query.background_since,
                 query.background_lines,
             )?;
-            Ok(SessionView { summary, history, background })
+            let facts = match &query.facts {
+                FactsInPrompt::None => Vec::new(),
+                FactsInPrompt::Hot(scopes, limit) => fact::hot(connection, scopes, *limit)?,
+                FactsInPrompt::Pinned(scopes) => fact::pinned(connection, scopes)?,
+            };
+            let ops = op::shown(connection, query.ops_of.as_deref())?;
+            Ok(SessionView { summary, history, background, facts, ops })
         })
         .await
     }

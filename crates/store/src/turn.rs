@@ -197,7 +197,7 @@ fn answer(
     }
     fail_point!("turn.finish.after_outbox");
     op::acknowledge(connection, &finished.acknowledged, now)?;
-    checkpoint::record(connection, event, last_turn, now)?;
+    checkpoint::record(connection, event, topic, last_turn, now)?;
     settle(connection, event.seq, InboxStatus::Done, None, now)
 }
 

@@ -34,6 +34,16 @@ fn in_eight_bits(vector: &[f32]) -> impl Iterator<Item = i8> {
     vector.iter().map(move |part| (part / largest * f32::from(i8::MAX)).round() as i8)
 }
 
+/// In blocks, of which the compiler makes vector instructions; the dimensions are a multiple of theirs.
 fn product(one: &[i8], other: &[i8]) -> i32 {
-    one.iter().zip(other).map(|(a, b)| i32::from(i16::from(*a) * i16::from(*b))).sum()
+    const BLOCK: usize = 32;
+    let mut sum = 0;
+    for (a, b) in one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK)) {
+        let mut part = 0;
+        for place in 0..BLOCK {
+            part += i32::from(i16::from(a[place]) * i16::from(b[place]));
+        }
+        sum += part;
+    }
+    sum
 }

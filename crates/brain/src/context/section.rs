@@ -138,7 +138,8 @@ pub(super) fn of_message(event: &Event) -> Section {
         one_line(&event.user_id),
         event.created_at.to_rfc3339(),
     );
-    Section::new(SectionName::Message, text)
+    // Most of its lines are the same in every turn; a count of the whole would be new each time.
+    Section { name: SectionName::Message, tokens: text.lines().map(count_tokens).sum(), text }
 }
 
 fn titled(name: SectionName, title: &str, lines: impl Iterator<Item = String>) -> Option<Section> {

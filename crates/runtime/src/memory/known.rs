@@ -2,26 +2,35 @@
 
 use crate::runtime::Parts;
 use cortex_brain::KnownFact;
-use cortex_store::{PromptScopes, StoreError};
+use cortex_store::{FactsInPrompt, HotFact, PromptScopes};
 use cortex_types::limits::KNOWN_FACTS_MAX;
 use cortex_types::{Accounts, Event, FactScope, INTERNAL_CHANNELS};
 
-/// What holds everywhere, for this person, on this channel and in this topic; best first. A service that does not
-/// answer knows nothing, and the turn goes on.
+/// What holds everywhere, for this person, on this channel and in this topic.
+pub(crate) fn facts_to_read(parts: &Parts, event: &Event, accounts: &Accounts) -> FactsInPrompt {
+    let scopes = scopes(event, accounts);
+    match (parts.config.memory_enabled, &parts.config.engram) {
+        (false, _) => FactsInPrompt::None,
+        (true, None) => FactsInPrompt::Hot(scopes, KNOWN_FACTS_MAX),
+        (true, Some(_)) => FactsInPrompt::Pinned(scopes),
+    }
+}
+
+/// What was read, best first, and behind it what a memory service recalls. One that does not answer knows nothing, and
+/// the turn goes on.
 pub(crate) async fn known_facts(
     parts: &Parts,
     event: &Event,
     accounts: &Accounts,
-) -> Result<Vec<KnownFact>, StoreError> {
-    let scopes = scopes(event, accounts);
-    if let Some(engram) = &parts.config.engram {
-        let pinned = parts.store.facts().pinned(scopes).await?.into_iter().map(|fact| fact.text);
-        let hits = engram.recall(&event.text, &event.topic.topic_key, accounts).await;
-        let known = pinned.chain(hits.into_iter().map(|hit| hit.content));
-        return Ok((0..).zip(known).map(|(seq, text)| KnownFact { seq, text }).collect());
-    }
-    let facts = parts.store.facts().hot(scopes, KNOWN_FACTS_MAX).await?;
-    Ok(facts.into_iter().map(|fact| KnownFact { seq: fact.seq, text: fact.text }).collect())
+    read: Vec<HotFact>,
+) -> Vec<KnownFact> {
+    let known = read.into_iter().map(|fact| KnownFact { seq: fact.seq, text: fact.text });
+    let Some(engram) = parts.config.engram.as_ref().filter(|_| parts.config.memory_enabled) else {
+        return known.collect();
+    };
+    let hits = engram.recall(&event.text, &event.topic.topic_key, accounts).await;
+    let texts = known.map(|fact| fact.text).chain(hits.into_iter().map(|hit| hit.content));
+    (0..).zip(texts).map(|(seq, text)| KnownFact { seq, text }).collect()
 }
 
 /// An event from inside holds where its topic is (D18).

@@ -37,7 +37,7 @@ pub(super) fn list(
 }
 
 /// What is pinned, and the best of each scope: no more rows are read than a prompt may need.
-pub(super) fn hot(
+pub(crate) fn hot(
     connection: &Connection,
     scopes: &PromptScopes,
     limit: usize,
@@ -60,7 +60,7 @@ pub(super) fn hot(
     Ok(facts.into_iter().map(hot_fact).collect())
 }
 
-pub(super) fn pinned(connection: &Connection, scopes: &PromptScopes) -> Result<Vec<HotFact>, StoreError> {
+pub(crate) fn pinned(connection: &Connection, scopes: &PromptScopes) -> Result<Vec<HotFact>, StoreError> {
     Ok(all_pinned(connection, scopes)?.into_iter().map(hot_fact).collect())
 }
 

@@ -1,7 +1,8 @@
 //! Channels: nothing leaves unless source and target are live, and what goes on elsewhere is one line each.
 
 use cortex_store::{
-    ChannelLine, ChannelState, FinishedTurn, OutboxPoll, SessionQuery, Store, TurnEnd, TurnTokens,
+    ChannelLine, ChannelState, FactsInPrompt, FinishedTurn, OutboxPoll, SessionQuery, Store, TurnEnd,
+    TurnTokens,
 };
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{
@@ -161,6 +162,8 @@ async fn background(store: &Store, topic: TopicRef, now: Millis) -> Vec<ChannelL
         accounts: Accounts::Everyone,
         background_since: Millis(now.0 - DAY),
         background_lines: 32,
+        facts: FactsInPrompt::None,
+        ops_of: None,
     };
     store.session(query).await.unwrap().background
 }
@@ -232,6 +235,8 @@ async fn a_person_sees_the_newest_topic_of_each_channel_over_all_accounts_and_no
             accounts: Accounts::Only(users.iter().map(|&user| user.to_owned()).collect()),
             background_since: Millis(0),
             background_lines: 32,
+            facts: FactsInPrompt::None,
+            ops_of: None,
         };
         let lines = store.session(query).await.unwrap().background.into_iter();
         lines.map(|line| (line.channel, line.summary)).collect()
@@ -313,7 +318,7 @@ async fn every_finished_turn_leaves_a_checkpoint_that_goes_away_after_a_week() {
         )
         .unwrap();
     assert_eq!(row.0, r#"{"source":"a","topicKey":"t","lastTurn":2}"#);
-    assert_eq!(row.1, r#"[{"channel":"a","lastMessageAt":1,"layer":"foreground"}]"#);
+    assert_eq!(row.1, r#"[{"channel":"a","lastMessageAt":1000}]"#);
     assert_eq!(row.2, "[]");
     let of_event = "SELECT state, checkpoint_id FROM cortex_bus WHERE id = ?1";
     let bus = look.query_row(of_event, [first.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));
