@@ -5,6 +5,7 @@ mod evictor;
 mod extractor;
 mod harvester;
 mod keep;
+mod pace;
 mod think;
 
 use crate::runtime::Parts;
@@ -13,10 +14,12 @@ use cortex_store::{GardenerRun, StoreError};
 use cortex_types::limits::ERROR_CHARS_MAX;
 use cortex_types::{GardenerTask, Millis, TopicRef};
 use metrics::counter;
+use pace::{Look, Pace};
 use std::sync::Arc;
 use std::time::Duration;
 use think::DAY_MS;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Longest sleep; a bell rings earlier when enough was said.
@@ -114,12 +117,24 @@ impl Gardener {
         if let Err(error) = self.0.parts.store.gardener().begin(self.0.parts.clock.now()).await {
             tracing::warn!(%error, "The gardener cannot begin its diary now");
         }
+        let mut answered = self.0.parts.answered.subscribe();
+        let mut pace = Pace::new();
+        let mut due = Instant::now() + self.run_due().await;
         while !stop.is_cancelled() {
-            let sleep = self.run_due().await;
+            let count = *answered.borrow_and_update();
+            if pace.is_due(count, Instant::now()) {
+                let look = self.extract_when_enough_was_said().await;
+                pace.looked(&look, count, Instant::now());
+            }
+            let wake = pace.wakes_at(count).map_or(due, |at| at.min(due));
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.0.parts.answered.notified() => self.extract_when_enough_was_said().await,
-                () = tokio::time::sleep(sleep) => {}
+                // Its sender lives as long as the runtime.
+                changed = answered.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep_until(wake) => {}
+            }
+            if Instant::now() >= due {
+                due = Instant::now() + self.run_due().await;
             }
         }
     }
@@ -217,15 +232,30 @@ impl Gardener {
     }
 
     /// Every `extractionInterval` messages, beside the six-hourly run; both move one cursor (D22).
-    async fn extract_when_enough_was_said(&self) {
+    async fn extract_when_enough_was_said(&self) -> Look {
         let config = &self.0.parts.config;
         let enough = if config.memory_enabled { config.extraction_interval } else { 0 };
-        let waiting = self.0.parts.store.gardener().waiting(enough).await;
-        if enough == 0 || !waiting.is_ok_and(|waiting| waiting >= enough) {
-            return;
+        if enough == 0 {
+            return Look::TooLittle(u64::MAX);
         }
-        if let Err(error) = self.run_once(GardenerTask::Extractor, Occasion::EnoughWasSaid).await {
-            tracing::warn!(%error, "A run of the gardener cannot be written down");
+        let waiting = match self.0.parts.store.gardener().waiting(enough).await {
+            Ok(waiting) => waiting,
+            Err(error) => {
+                tracing::warn!(%error, "What was said cannot be counted now");
+                return Look::Failed;
+            }
+        };
+        if waiting < enough {
+            return Look::TooLittle(u64::from(enough - waiting));
+        }
+        match self.run_once(GardenerTask::Extractor, Occasion::EnoughWasSaid).await {
+            Ok(GardenerAnswer::Done { .. }) => Look::Extracted,
+            Ok(GardenerAnswer::AlreadyRunning) => Look::TooLittle(1),
+            Ok(GardenerAnswer::Failed { .. }) => Look::Failed,
+            Err(error) => {
+                tracing::warn!(%error, "A run of the gardener cannot be written down");
+                Look::Failed
+            }
         }
     }
 

@@ -47,8 +47,8 @@ pub(crate) struct Parts {
     pub(crate) window: OnceLock<u32>,
     /// Rings when an event may have become claimable.
     pub(crate) arrived: Notify,
-    /// Rings when a turn was answered.
-    pub(crate) answered: Notify,
+    /// How many turns this process has answered.
+    pub(crate) answered: watch::Sender<u64>,
 }
 
 /// The flow of one home. Clones share it.
@@ -96,7 +96,7 @@ impl Runtime {
             .also_called("memory_query", "memory.query")
             .also_called("fetch_chat_history", "session.history")
             .build();
-        let (window, arrived, answered) = (OnceLock::new(), Notify::new(), Notify::new());
+        let (window, arrived, answered) = (OnceLock::new(), Notify::new(), watch::Sender::new(0));
         let parts =
             Parts { store, bus, clock, config, floor, tools, memory, channels, window, arrived, answered };
         Ok(Self(Arc::new(parts)))

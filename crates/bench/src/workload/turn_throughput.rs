@@ -26,11 +26,11 @@ const BATCH: u32 = 20;
 /// Events of one topic on their way at a time.
 const WINDOW: usize = 8;
 /// What one turn writes, each a row of the database: the event; the claim (topic, event); the end (usage, step, two
-/// lines of history, reply, event, topic); the lease; the ack. The topic's head, which only some events move, is not
-/// counted.
-const ROWS_PER_TURN: usize = 12;
+/// lines of history, reply, event, topic, the line of its channel, checkpoint); the lease; the ack. The topic's head,
+/// which only some events move, is not counted.
+const ROWS_PER_TURN: usize = 14;
 /// The same rows as the five commits that an event waits for carry them.
-const ROWS_PER_COMMIT: [usize; 5] = [1, 2, 7, 1, 1];
+const ROWS_PER_COMMIT: [usize; 5] = [1, 2, 9, 1, 1];
 const PATIENCE: Duration = Duration::from_secs(60);
 const SCRIPT: &str = r#"{"model": "at-once", "otherwise": {"say": "{{user}}"}}"#;
 

@@ -36,7 +36,7 @@ pub(crate) async fn end_turn(
         Ok(()) => {
             counter!("cortex_turns_total", "outcome" => outcome).increment(1);
             if outcome == "answered" {
-                parts.answered.notify_one();
+                parts.answered.send_modify(|count| *count += 1);
             }
             parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status });
         }

@@ -154,7 +154,14 @@ async fn an_extraction_between_two_runs_is_in_the_diary_and_moves_no_schedule() 
         .await;
         assert_eq!((run.last_report.as_str(), run.last_run_at), (report, time.now()));
         assert_eq!(extractor().await.next_run_at, due, "the six-hourly run is due as before");
+        time.advance(Duration::from_secs(1)).await;
     }
+    tell(&flow, "a", "three").await;
+    time.advance(Duration::from_secs(60)).await;
+    tell(&flow, "a", "four").await;
+    assert_eq!(extractor().await.last.unwrap().runs, 2, "what failed is not tried again with every message");
+    time.advance(Duration::from_secs(4 * 60)).await;
+    eventually("another try", || async { extractor().await.last.filter(|run| run.runs == 3) }).await;
 }
 
 #[tokio::test(start_paused = true)]
