@@ -149,18 +149,22 @@ SELECT
   topics.source
 FROM topics, extracted;
 
--- The channels of the newest lines and the ops that were open, as they were then.
+-- The channels of the newest lines and the ops that were open, as they were then. A channel steps back from the foreground
+-- once it is silent for more than an hour.
 CREATE VIEW cortex_checkpoints AS SELECT
   checkpoints.event_seq AS id,
   checkpoints.created_at,
   json_object('source', topics.source, 'topicKey', topics.topic_key, 'lastTurn', checkpoints.last_turn_id) AS session_snapshot,
-  (SELECT json_group_array(json_object('channel', channel, 'lastMessageAt', last_message_at)) FROM
+  (SELECT json_group_array(json_object('channel', channel, 'lastMessageAt', last_message_at, 'layer',
+     CASE WHEN last_message_at < checkpoints.created_at - 3600000 THEN 'background' ELSE 'foreground' END)) FROM
     (SELECT channel, max(timestamp) AS last_message_at FROM
       (SELECT said_in.source AS channel, turns.timestamp FROM turns JOIN topics AS said_in ON said_in.id = turns.topic_id
        WHERE turns.id <= checkpoints.last_turn_id ORDER BY turns.id DESC LIMIT 64)
      GROUP BY channel ORDER BY last_message_at DESC)) AS channel_states,
   (SELECT json_group_array(json_object('id', id, 'status', status)) FROM
-    (SELECT ops.id, CASE WHEN completed_at <= checkpoints.created_at THEN status ELSE 'pending' END AS status FROM ops
+    (SELECT ops.id, -- What was put away since had completed; what failed stays failed.
+      CASE WHEN completed_at <= checkpoints.created_at THEN CASE status WHEN 'failed' THEN 'failed' ELSE 'completed' END
+        ELSE 'pending' END AS status FROM ops
      WHERE dispatched_at <= checkpoints.created_at
        AND (acknowledged_at IS NULL OR acknowledged_at > checkpoints.created_at)
      ORDER BY dispatched_at LIMIT 100)) AS pending_ops

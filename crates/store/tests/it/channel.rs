@@ -318,7 +318,7 @@ async fn every_finished_turn_leaves_a_checkpoint_that_goes_away_after_a_week() {
         )
         .unwrap();
     assert_eq!(row.0, r#"{"source":"a","topicKey":"t","lastTurn":2}"#);
-    assert_eq!(row.1, r#"[{"channel":"a","lastMessageAt":1000}]"#);
+    assert_eq!(row.1, r#"[{"channel":"a","lastMessageAt":1000,"layer":"foreground"}]"#);
     assert_eq!(row.2, "[]");
     let of_event = "SELECT state, checkpoint_id FROM cortex_bus WHERE id = ?1";
     let bus = look.query_row(of_event, [first.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));
@@ -332,6 +332,27 @@ async fn every_finished_turn_leaves_a_checkpoint_that_goes_away_after_a_week() {
         .collect::<Result<_, _>>()
         .unwrap();
     assert_eq!(kept, [2]);
+}
+
+#[tokio::test]
+async fn a_checkpoint_keeps_the_channels_as_they_were_when_its_turn_ended() {
+    const HOUR: i64 = 60 * 60 * 1_000;
+    let store = TempStore::create();
+    answer(&store, new_event(&topic("a", "t"), "one"), &[], Millis(NOW.0)).await;
+    // Exactly an hour is not longer than an hour; b is answered then and a little later.
+    for moment in [NOW.0 + HOUR, NOW.0 + HOUR + 1] {
+        answer(&store, new_event(&topic("b", "t"), "two"), &[], Millis(moment)).await;
+    }
+    let look = Connection::open(store.path()).unwrap();
+    let mut statement = look
+        .prepare(
+            "SELECT (SELECT group_concat((value ->> 'channel') || ' ' || (value ->> 'layer')) FROM json_each(channel_states))
+             FROM cortex_checkpoints ORDER BY id",
+        )
+        .unwrap();
+    let rows: Vec<String> =
+        statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+    assert_eq!(rows, ["a foreground", "b foreground,a foreground", "b foreground,a background"]);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use cortex_store::{FinishedTurn, Learned, PageRequest, Settled, TurnEnd};
 use cortex_testkit::{TempStore, new_event, topic};
 use cortex_types::{Millis, NewEvent, NewOp, Op, OpEnding, OpId, OpStatus};
+use rusqlite::Connection;
 use ulid::Ulid;
 
 const NOW: Millis = Millis(1_000);
@@ -92,6 +93,34 @@ async fn ends_are_shown_until_the_turn_that_saw_them_has_ended_and_pending_ops_a
     let others = store.ops().shown(Some(vec!["eve".to_owned()])).await.unwrap();
     assert_eq!(others, []);
     assert_eq!(store.ops().shown(Some(vec!["eve".to_owned(), "ada".to_owned()])).await.unwrap().len(), 2);
+}
+
+/// What each checkpoint says of the ops, the oldest first.
+fn in_checkpoints(store: &TempStore) -> Vec<String> {
+    let look = Connection::open(store.path()).unwrap();
+    let mut statement = look
+        .prepare("SELECT (SELECT group_concat(value ->> 'status') FROM json_each(pending_ops)) FROM cortex_checkpoints ORDER BY id")
+        .unwrap();
+    let rows =
+        statement.query_map([], |row| Ok(row.get::<_, Option<String>>(0)?.unwrap_or_default())).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+#[tokio::test]
+async fn a_checkpoint_keeps_the_ops_as_they_were_when_its_turn_ended() {
+    let store = TempStore::create();
+    for number in 1..=2 {
+        store.ops().add(new_op(number, None), NOW).await.unwrap();
+    }
+    answer(&store, Vec::new(), Millis(2_000)).await;
+    store.ops().settle(new_op(1, None).id, completed("one"), Millis(3_000), told).await.unwrap();
+    store.ops().settle(new_op(2, None).id, failed("two"), Millis(3_000), told).await.unwrap();
+    // The two events that tell the ends have their turns first.
+    for moment in [4_000, 5_000] {
+        answer(&store, Vec::new(), Millis(moment)).await;
+    }
+    answer(&store, vec![new_op(1, None).id, new_op(2, None).id], Millis(6_000)).await;
+    assert_eq!(in_checkpoints(&store), ["pending,pending", "completed,failed", "completed,failed", ""]);
 }
 
 #[tokio::test]
