@@ -42,13 +42,7 @@ pub(crate) struct Fill {
 impl Fill {
     /// Creates the database at `path` through the store and fills it.
     pub(crate) fn write(&self, path: &Path) -> Result<(), BenchError> {
-        let (store, thread) = Store::open(StoreConfig::at(path))?;
-        drop(store);
-        thread.close();
-        let mut connection = Connection::open(path)?;
-        // A crash in the middle costs the file, and the file is ours alone.
-        without_log(&connection)?;
-        connection.pragma_update(None, "synchronous", "off")?;
+        let mut connection = opened_to_fill(path)?;
         connection.pragma_update(None, "cache_size", -64_000)?;
         let now = Millis(SystemClock::start().now().0 - HOUR_MS);
         let transaction = connection.transaction()?;
@@ -183,6 +177,17 @@ impl Fill {
 /// The topic of the `number`th of many events that come in now; the active topics lie all through the table.
 pub(crate) fn active_topic(number: u64, topics: u64) -> u64 {
     number % ACTIVE_TOPICS * (topics / ACTIVE_TOPICS)
+}
+
+/// The database, made by the store, in a hurry: a crash in the middle costs the file, and the file is ours alone.
+fn opened_to_fill(path: &Path) -> Result<Connection, BenchError> {
+    let (store, thread) = Store::open(StoreConfig::at(path))?;
+    drop(store);
+    thread.close();
+    let connection = Connection::open(path)?;
+    without_log(&connection)?;
+    connection.pragma_update(None, "synchronous", "off")?;
+    Ok(connection)
 }
 
 /// Leaves the write-ahead log, once the store's readers are gone: they end a moment after it.

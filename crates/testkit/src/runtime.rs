@@ -11,7 +11,9 @@ use cortex_models::Models;
 use cortex_runtime::{BootReport, Gardener, IncomingEvent, Runtime, RuntimeConfig};
 use cortex_store::TracedEvent;
 use cortex_tools::{Registry, RegistryBuilder};
-use cortex_types::{AcceptedEvent, Clock, Event, EventId, InboxStatus, Millis, Priority};
+use cortex_types::{
+    AcceptedEvent, Clock, Event, EventId, InboxStatus, Millis, Priority, StepBody, ToolEnding,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,6 +156,18 @@ impl TestRuntime {
 
     pub async fn trace(&self, id: &EventId) -> TracedEvent {
         self.store.trace(id.clone()).await.expect("readable").expect("an accepted event exists")
+    }
+
+    /// What the first tool said in the turn of the event, and how the call ended.
+    pub async fn tool_answer(&self, id: &EventId) -> (String, ToolEnding) {
+        let answered = self.trace(id).await.steps.into_iter().find_map(|step| match step.body {
+            StepBody::ToolAnswered { text, ending, .. } => Some((text, ending)),
+            StepBody::ModelAnswered { .. }
+            | StepBody::ApprovalAsked { .. }
+            | StepBody::ApprovalDecided { .. }
+            | StepBody::ToolStarted { .. } => None,
+        });
+        answered.expect("a tool was called")
     }
 
     /// What was put into the outbox for the event.

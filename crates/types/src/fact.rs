@@ -17,6 +17,13 @@ pub enum FactScope {
 }
 
 impl FactScope {
+    /// What is not a person's own and holds in this topic of this channel.
+    pub fn places(topic: &TopicRef, channel: &str) -> Vec<Self> {
+        // The last is the topic as a memory client names it.
+        let named = Self::Topic(topic.topic_key.clone());
+        vec![Self::Global, Self::Channel(channel.to_owned()), Self::of_topic(topic), named]
+    }
+
     pub fn of_topic(topic: &TopicRef) -> Self {
         Self::Topic(format!("{}:{}", topic.source, topic.topic_key))
     }

@@ -1,23 +1,17 @@
 //! Many facts with their vectors, as the store would have written them.
 
-use super::{checksum, ulid, without_log};
+use super::{checksum, opened_to_fill, ulid};
 use crate::BenchError;
 use crate::corpus::sentence;
 use cortex_brain::{Int8Vector, VectorIndex};
 use cortex_models::{BUILT_IN_DIMS, BUILT_IN_EMBEDDER, embed_built_in};
-use cortex_store::{Store, StoreConfig};
 use cortex_types::{Clock, FactId, SystemClock};
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use std::path::Path;
 
 /// Creates the database at `path` with facts from 1; the answer has their vectors.
 pub(crate) fn write_facts(path: &Path, rows: u64) -> Result<VectorIndex, BenchError> {
-    let (store, thread) = Store::open(StoreConfig::at(path))?;
-    drop(store);
-    thread.close();
-    let mut connection = Connection::open(path)?;
-    without_log(&connection)?;
-    connection.pragma_update(None, "synchronous", "off")?;
+    let mut connection = opened_to_fill(path)?;
     let now = SystemClock::start().now();
     let mut index = VectorIndex::default();
     let transaction = connection.transaction()?;

@@ -36,15 +36,6 @@ pub(crate) async fn known_facts(
 /// An event from inside holds where its topic is (D18).
 fn scopes(event: &Event, accounts: &Accounts) -> PromptScopes {
     let is_internal = INTERNAL_CHANNELS.contains(&event.channel.as_str());
-    let channel = if is_internal { event.topic.source.clone() } else { event.channel.clone() };
-    PromptScopes {
-        places: vec![
-            FactScope::Global,
-            FactScope::Channel(channel),
-            FactScope::of_topic(&event.topic),
-            // As a memory client names it.
-            FactScope::Topic(event.topic.topic_key.clone()),
-        ],
-        people: accounts.clone(),
-    }
+    let channel = if is_internal { &event.topic.source } else { &event.channel };
+    PromptScopes { places: FactScope::places(&event.topic, channel), people: accounts.clone() }
 }

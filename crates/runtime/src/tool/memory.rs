@@ -242,13 +242,8 @@ impl ToolRunner for MemoryTools {
 
 /// What holds everywhere, for this person, on this channel and in this topic.
 fn seen_by(users: &[String], context: &CallContext) -> Vec<FactScope> {
-    let own = [
-        FactScope::Global,
-        FactScope::Channel(context.topic.source.clone()),
-        FactScope::of_topic(&context.topic),
-        FactScope::Topic(context.topic.topic_key.clone()),
-    ];
-    own.into_iter().chain(users.iter().cloned().map(FactScope::User)).collect()
+    let places = FactScope::places(&context.topic, &context.topic.source);
+    places.into_iter().chain(users.iter().cloned().map(FactScope::User)).collect()
 }
 
 /// The message that led to a note; without one, the person.

@@ -3,7 +3,7 @@
 use crate::far_side::FarSide;
 use crate::gardener::{facts, tell};
 use cortex_runtime::{EngramClient, EngramError, EngramMemory, EngramSetting, GardenerAnswer};
-use cortex_testkit::{FrozenTime, RunningTestServer, RuntimeSetup, ServerSetup, TestModels};
+use cortex_testkit::{FrozenTime, RunningTestServer, RuntimeSetup, ServerSetup, TestModels, TestRuntime};
 use cortex_types::{Accounts, GardenerTask};
 use serde_json::json;
 use std::time::Duration;
@@ -168,16 +168,19 @@ async fn rules_extract_into_the_service_too() {
     assert_eq!(found["memories"][0]["category"], "preference");
 }
 
+/// A flow whose memory is this service, which knows one thing.
+async fn with_the_cottage(time: &FrozenTime, far: &FarSide, server: &RunningTestServer) -> TestRuntime {
+    let engram = at(server);
+    engram.remember(&memory("the cottage has a blue door", "trip")).await.unwrap();
+    let setup = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), time);
+    setup.flow(move |flow| flow.engram = Some(engram.clone())).start().await
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_the_service_recalls_stands_among_the_known_facts() {
     let time = FrozenTime::hold();
-    let mut far = FarSide::listen().await;
-    let server = memory_service().await;
-    let engram = at(&server);
-    engram.remember(&memory("the cottage has a blue door", "trip")).await.unwrap();
-    let setup = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time)
-        .flow(move |flow| flow.engram = Some(engram.clone()));
-    let flow = setup.start().await;
+    let (mut far, server) = (FarSide::listen().await, memory_service().await);
+    let flow = with_the_cottage(&time, &far, &server).await;
     flow.say("trip", "what colour is the door of the cottage?").await;
     let question = far.question().await;
     assert!(
@@ -190,13 +193,8 @@ async fn what_the_service_recalls_stands_among_the_known_facts() {
 #[tokio::test(start_paused = true)]
 async fn facts_that_are_pinned_here_stand_before_what_the_service_recalls() {
     let time = FrozenTime::hold();
-    let mut far = FarSide::listen().await;
-    let server = memory_service().await;
-    let engram = at(&server);
-    engram.remember(&memory("the cottage has a blue door", "trip")).await.unwrap();
-    let setup = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time)
-        .flow(move |flow| flow.engram = Some(engram.clone()));
-    let flow = setup.start().await;
+    let (mut far, server) = (FarSide::listen().await, memory_service().await);
+    let flow = with_the_cottage(&time, &far, &server).await;
     let lines = "{\"content\": \"Ada is allergic to peanuts\", \"pinned\": true}\n{\"content\": \"the train leaves at 7:42\"}";
     flow.runtime.memory().import(lines, "ada").await.unwrap();
     flow.say("trip", "what colour is the door of the cottage?").await;

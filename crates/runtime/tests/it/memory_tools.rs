@@ -3,7 +3,7 @@
 use crate::channel::say;
 use cortex_store::{FactFilter, PageRequest};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestRuntime, topic};
-use cortex_types::{EventId, InboxStatus, StepBody, ToolEnding};
+use cortex_types::{EventId, InboxStatus, ToolEnding};
 use serde_json::{Value, json};
 
 /// A model that calls a tool when it is told `call <number>`, and otherwise notes what it hears.
@@ -24,21 +24,8 @@ async fn told(flow: &TestRuntime, topic: &str, text: &str) -> EventId {
     id
 }
 
-/// What the tool said in the turn of this event.
-async fn answer(flow: &TestRuntime, event: &EventId) -> (String, ToolEnding) {
-    let steps = flow.trace(event).await.steps;
-    let answered = steps.into_iter().find_map(|step| match step.body {
-        StepBody::ToolAnswered { text, ending, .. } => Some((text, ending)),
-        StepBody::ModelAnswered { .. }
-        | StepBody::ApprovalAsked { .. }
-        | StepBody::ApprovalDecided { .. }
-        | StepBody::ToolStarted { .. } => None,
-    });
-    answered.unwrap()
-}
-
 async fn lines(flow: &TestRuntime, event: &EventId) -> Vec<Value> {
-    let (text, ending) = answer(flow, event).await;
+    let (text, ending) = flow.tool_answer(event).await;
     assert_eq!(ending, ToolEnding::Done, "{text}");
     serde_json::from_str(&text).unwrap()
 }
@@ -54,7 +41,7 @@ async fn what_is_remembered_in_one_turn_is_found_in_another_by_either_name() {
     )
     .await;
     let kept = told(&flow, "a", "call 0").await;
-    let (text, _) = answer(&flow, &kept).await;
+    let (text, _) = flow.tool_answer(&kept).await;
     let id = text.strip_prefix("remembered: ").unwrap();
     for call in ["call 1", "call 2"] {
         let asked = told(&flow, "b", call).await;
@@ -64,7 +51,7 @@ async fn what_is_remembered_in_one_turn_is_found_in_another_by_either_name() {
         assert!(hits[0]["score"].as_f64() > Some(0.5));
     }
     let again = told(&flow, "a", "call 0").await;
-    assert_eq!(answer(&flow, &again).await.0, format!("was known already: {id}"));
+    assert_eq!(flow.tool_answer(&again).await.0, format!("was known already: {id}"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +77,7 @@ async fn a_fact_that_is_not_there_cannot_be_forgotten() {
     let time = FrozenTime::hold();
     let flow = start(&time, &[("memory.forget", json!({ "id": "fct_nothing" }))]).await;
     let id = told(&flow, "a", "call 0").await;
-    let (text, ending) = answer(&flow, &id).await;
+    let (text, ending) = flow.tool_answer(&id).await;
     assert_eq!((ending, text.contains("there is no fact")), (ToolEnding::Refused, true), "{text}");
 }
 
@@ -149,7 +136,7 @@ async fn the_history_of_this_and_of_other_topics_is_read_page_by_page() {
     let long_ago = told(&flow, "home", "call 4").await;
     assert_eq!(lines(&flow, &long_ago).await, Vec::<Value>::new());
     let wrong = told(&flow, "home", "call 5").await;
-    assert_eq!(answer(&flow, &wrong).await.1, ToolEnding::Refused);
+    assert_eq!(flow.tool_answer(&wrong).await.1, ToolEnding::Refused);
 }
 
 /// Ada and Eve are two people.
@@ -170,7 +157,7 @@ async fn one_person_neither_finds_nor_forgets_what_another_told() {
         "otherwise": call("memory.remember", json!({ "text": "The PIN of the card is 4711" })) });
     let flow = start_for_two(&time, TempStore::create(), script).await;
     let id = say(&flow, &topic("test", "a"), "ada", "the PIN of the card is 4711").await;
-    let fact = answer(&flow, &id).await.0.strip_prefix("remembered: ").unwrap().to_owned();
+    let fact = flow.tool_answer(&id).await.0.strip_prefix("remembered: ").unwrap().to_owned();
     let script = json!({ "answers": [
         { "when": { "afterTool": "memory.query" }, "say": "Done." },
         { "when": { "afterTool": "memory.forget" }, "say": "Done." },
@@ -179,9 +166,9 @@ async fn one_person_neither_finds_nor_forgets_what_another_told() {
     ], "otherwise": call("memory.forget", json!({ "id": fact })) });
     let flow = start_for_two(&time, flow.stop().await, script).await;
     let found = say(&flow, &topic("test", "e"), "eve", "find").await;
-    assert!(!answer(&flow, &found).await.0.contains("4711"), "{:?}", answer(&flow, &found).await);
+    assert!(!flow.tool_answer(&found).await.0.contains("4711"), "{:?}", flow.tool_answer(&found).await);
     let forgot = say(&flow, &topic("test", "e"), "eve", "forget it").await;
-    assert_eq!(answer(&flow, &forgot).await.1, ToolEnding::Refused);
+    assert_eq!(flow.tool_answer(&forgot).await.1, ToolEnding::Refused);
     let found = say(&flow, &topic("test", "other"), "ada", "find").await;
-    assert!(answer(&flow, &found).await.0.contains("4711"), "and she finds it anywhere");
+    assert!(flow.tool_answer(&found).await.0.contains("4711"), "and she finds it anywhere");
 }

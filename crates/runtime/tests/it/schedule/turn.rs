@@ -2,7 +2,7 @@
 
 use super::DAY;
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime, eventually};
-use cortex_types::{Approval, Decision, EventId, InboxStatus, Priority, StepBody, ToolEnding};
+use cortex_types::{Approval, Decision, EventId, InboxStatus, Priority, ToolEnding};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -26,18 +26,6 @@ async fn question(flow: &TestRuntime, id: &EventId) -> (Approval, String) {
     let prompt = flow.replies(id).await;
     assert_eq!((open.len(), prompt.len()), (1, 1));
     (open[0].clone(), prompt[0].clone())
-}
-
-async fn tool_answer(flow: &TestRuntime, id: &EventId) -> (String, ToolEnding) {
-    let steps = flow.trace(id).await.steps;
-    let answered = steps.into_iter().find_map(|step| match step.body {
-        StepBody::ToolAnswered { text, ending, .. } => Some((text, ending)),
-        StepBody::ModelAnswered { .. }
-        | StepBody::ApprovalAsked { .. }
-        | StepBody::ApprovalDecided { .. }
-        | StepBody::ToolStarted { .. } => None,
-    });
-    answered.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +69,7 @@ async fn words_with_two_meanings_go_back_to_the_model_as_a_question() {
     let flow = start(&time, "create", json!({"when": "every other day at 9", "what": "stretch"})).await;
     let id = flow.say("chat", "do it").await;
     flow.reaches(&id, InboxStatus::Done).await;
-    let (text, ending) = tool_answer(&flow, &id).await;
+    let (text, ending) = flow.tool_answer(&id).await;
     assert!(text.contains("ask the user: ") && ending == ToolEnding::Refused, "{text} {ending:?}");
     assert_eq!(flow.runtime.approvals().list(false, 10).await.unwrap(), []);
     assert_eq!(flow.store.schedules().list().await.unwrap(), []);
@@ -100,7 +88,7 @@ async fn a_call_that_could_never_run_is_refused_before_anybody_is_asked() {
         let flow = start(&time, tool, arguments).await;
         let id = flow.say("chat", "do it").await;
         flow.reaches(&id, InboxStatus::Done).await;
-        let (text, ending) = tool_answer(&flow, &id).await;
+        let (text, ending) = flow.tool_answer(&id).await;
         assert!(text.contains(told) && ending == ToolEnding::Refused, "{tool}: {text} {ending:?}");
         flow.stop().await;
     }
@@ -137,7 +125,7 @@ async fn a_change_and_a_deletion_are_asked_with_the_job_they_mean() {
         assert!(lines.iter().all(|line| prompt.contains(line)), "{tool}: {prompt}");
         flow.runtime.approvals().decide(approval.id, Decision::Approved).await.unwrap();
         flow.reaches(&id, InboxStatus::Done).await;
-        assert_eq!(tool_answer(&flow, &id).await.1, ToolEnding::Done);
+        assert_eq!(flow.tool_answer(&id).await.1, ToolEnding::Done);
         flow.stop().await;
     }
 }
