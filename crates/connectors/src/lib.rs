@@ -1,0 +1,1 @@
+//! Telegram and its kin: processes that know only the wire.
