@@ -1,6 +1,6 @@
 //! Intake: a checked event becomes a durable inbox row, then the pump is told.
 
-use crate::mint;
+use crate::{channel, mint};
 use crate::runtime::Parts;
 use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
@@ -20,6 +20,8 @@ pub struct IncomingEvent {
     pub occurred_at: Millis,
     pub metadata_json: Option<String>,
     pub priority: Priority,
+    /// The channel, where it has another name than the source (D18).
+    pub channel: Option<String>,
 }
 
 /// The one way into the inbox, whichever door an event came through.
@@ -30,9 +32,13 @@ impl Intake {
     /// Returns after the event is on disk.
     pub async fn accept(&self, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
-        if self.0.channels.borrow().mode_of(&draft.source) == ChannelMode::Off {
+        let channel = draft.channel.as_deref().unwrap_or(&draft.source);
+        if self.0.channels.borrow().mode_of(channel) == ChannelMode::Off {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
+        }
+        if let Some(channel) = &draft.channel {
+            channel::learn_source(&self.0, &draft.source, channel).await?;
         }
         // An answer to a question goes before the conversation that waits for it (D7).
         let answers = read_answer(&draft.text, draft.metadata_json.as_deref()).is_some();
@@ -50,7 +56,7 @@ impl Intake {
             occurred_at: draft.occurred_at,
             metadata_json: draft.metadata_json,
             priority: if answers { Priority::Urgent } else { draft.priority },
-            channel: None,
+            channel: draft.channel,
             relationship: Some(relationship),
         };
         let accepted = self.0.store.inbox().accept(event, now).await?;
