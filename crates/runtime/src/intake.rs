@@ -1,7 +1,7 @@
 //! Intake: a checked event becomes a durable inbox row, then the pump is told.
 
-use crate::{channel, mint};
 use crate::runtime::Parts;
+use crate::{channel, mint};
 use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
 use cortex_types::{AcceptedEvent, ChannelMode, EventId, Millis, NewEvent, Priority};

@@ -1,6 +1,7 @@
 //! What the server is told at its start.
 
 use crate::auth::OwnerKey;
+use crate::guard::LocalClients;
 use axum::Router;
 use cortex_models::ModelsConfig;
 use cortex_runtime::{EngramSetting, RuntimeConfig};
@@ -35,8 +36,8 @@ pub struct ServeConfig {
     pub extraction_models: Option<ModelsConfig>,
     /// The memory service that is used instead of the built-in memory.
     pub engram: EngramSetting,
-    /// Whether programs on this machine may use `/engram` without a key.
-    pub engram_allow_local: bool,
+    /// Which programs on this machine need no key.
+    pub allow_local: LocalClients,
     pub tools: ToolboxConfig,
     /// More routes behind the same guard; the benchmarks put their baselines here.
     pub more_routes: Router,

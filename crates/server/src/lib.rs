@@ -3,6 +3,7 @@
 mod auth;
 mod body;
 mod config;
+mod connector;
 mod fields;
 mod guard;
 mod listener;
@@ -18,7 +19,8 @@ mod state;
 pub use auth::OwnerKey;
 pub use body::JsonBody;
 pub use config::{ReadChannels, ServeConfig};
+pub use guard::LocalClients;
 pub use refusal::Refusal;
 pub use routes::ingest::read_event;
-pub use routes::{OPEN_ROUTES, OpenRoute, OpenTo, openapi};
+pub use routes::{CONNECTOR_ROUTES, ConnectorRoute, OPEN_ROUTES, OpenRoute, OpenTo, openapi};
 pub use start::{RunningServer, StartError, start, start_with_clock};

@@ -2,6 +2,7 @@
 
 use crate::auth::KeyRing;
 use crate::config::ReadChannels;
+use crate::connector::Connectors;
 use crate::guard::Doors;
 use cortex_bus::Bus;
 use cortex_models::Models;
@@ -28,6 +29,7 @@ pub(crate) struct App {
     pub(crate) bus: Bus,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keys: KeyRing,
+    pub(crate) connectors: Connectors,
     pub(crate) doors: Doors,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) address: SocketAddr,

@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Calendars,
     Embedding,
     SkillConfig,
-    Engram,
+    AllowLocal,
     Channels,
     Hippocampus,
     Identities,
@@ -64,7 +64,7 @@ impl Kind {
             Self::Calendars => return blocks::check_calendars(value).map(|()| value.clone()),
             Self::Embedding => return blocks::check_embedding(value).map(|()| value.clone()),
             Self::SkillConfig => return blocks::check_skill_config(value).map(|()| value.clone()),
-            Self::Engram => return blocks::check_engram(value).map(|()| value.clone()),
+            Self::AllowLocal => return blocks::check_allow_local(value).map(|()| value.clone()),
             Self::Channels => return channels::check_channels(value).map(|()| value.clone()),
             Self::Hippocampus => return channels::check_hippocampus(value).map(|()| value.clone()),
             Self::Identities => return channels::check_identities(value).map(|()| value.clone()),
@@ -108,7 +108,7 @@ impl Kind {
             | Self::Calendars
             | Self::Embedding
             | Self::SkillConfig
-            | Self::Engram
+            | Self::AllowLocal
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
@@ -134,7 +134,7 @@ impl Kind {
             Self::Calendars => "an object {\"<name>\": \"<file or address>\"}".to_owned(),
             Self::Embedding => "an object {\"baseUrl\": …, \"model\": …}".to_owned(),
             Self::SkillConfig => "an object {\"<skill>\": {…}}".to_owned(),
-            Self::Engram => "an object {\"allowLocal\": true or false}".to_owned(),
+            Self::AllowLocal => "an object {\"allowLocal\": true or false}".to_owned(),
             Self::Channels => "an object {\"<channel>\": \"off\", \"shadow\" or \"live\"}".to_owned(),
             Self::Hippocampus => "an object {\"enabled\": true or false}".to_owned(),
             Self::Identities => "an object {\"<name>\": [\"<userId>\", …]}".to_owned(),
@@ -158,7 +158,7 @@ impl Kind {
             Self::Calendars => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             Self::Embedding => blocks::embedding_schema(),
             Self::SkillConfig => json!({"type": "object", "additionalProperties": {"type": "object"}}),
-            Self::Engram => json!({
+            Self::AllowLocal => json!({
                 "type": "object",
                 "additionalProperties": false,
                 "properties": {"allowLocal": {"type": "boolean"}},
@@ -198,7 +198,7 @@ impl Kind {
             | Self::Calendars
             | Self::Embedding
             | Self::SkillConfig
-            | Self::Engram
+            | Self::AllowLocal
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities => "object".to_owned(),
@@ -225,7 +225,7 @@ impl Kind {
             | Self::Calendars
             | Self::Embedding
             | Self::SkillConfig
-            | Self::Engram
+            | Self::AllowLocal
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities => name.to_owned(),
