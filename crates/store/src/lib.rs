@@ -64,8 +64,8 @@ pub use migrate::MigrateError;
 pub use op::{Ops, Settled};
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{
-    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxMessage, OutboxPoll,
-    RequeueOutcome,
+    Acked, DiscardOutcome, HandOver, HandedOver, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts,
+    OutboxMessage, OutboxPoll, RepliesOf, RequeueOutcome,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
 pub use session::{FactsInPrompt, SessionQuery, SessionView};

@@ -9,8 +9,10 @@ use std::time::Duration;
 use ulid::Ulid;
 
 mod claim;
+mod hand_over;
 mod settle;
 
+pub use hand_over::{HandOver, HandedOver, RepliesOf};
 pub use settle::{Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, RequeueOutcome};
 
 /// Transitions of the outbox.
@@ -63,6 +65,20 @@ impl Outbox<'_> {
     /// Leases the due messages of a source; each row goes to at most one poller at a time.
     pub async fn claim_due(&self, request: OutboxPoll, now: Millis) -> Result<Vec<Delivery>, StoreError> {
         self.0.write(move |connection| claim::claim_due(connection, &request, now)).await
+    }
+
+    /// Leases all that waits in a conversation, in order, and shows the replies that somebody else has.
+    pub async fn hand_over(&self, request: HandOver, now: Millis) -> Result<Vec<HandedOver>, StoreError> {
+        self.0.write(move |connection| hand_over::hand_over(connection, &request, now)).await
+    }
+
+    /// Takes back what was leased and not delivered, due at once; returns how much still was.
+    pub async fn put_back(
+        &self,
+        leased: Vec<(OutboxId, LeaseToken)>,
+        now: Millis,
+    ) -> Result<usize, StoreError> {
+        self.0.write(move |connection| hand_over::put_back(connection, &leased, now)).await
     }
 
     /// The connector delivered the message.

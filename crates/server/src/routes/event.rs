@@ -2,7 +2,7 @@
 
 use super::inbox::{self, event_id};
 use super::outbox_admin;
-use crate::live::watch;
+use crate::live::{Waiting, watch};
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
@@ -38,7 +38,7 @@ pub(crate) async fn live(
     State(app): State<AppState>,
     PathId(id): PathId,
 ) -> Result<Sse<impl Stream<Item = Result<SseEvent, serde_json::Error>> + use<>>, Refusal> {
-    let watched = watch(&app.store, &app.bus, event_id(&id)?).await?;
+    let watched = watch(&app.store, &app.bus, event_id(&id)?, Waiting::GoesOn).await?;
     let watched = watched.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
     let stopping = app.stopping.clone();
     let watched = watched.take_until(async move { stopping.cancelled().await });
