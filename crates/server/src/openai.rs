@@ -5,6 +5,7 @@ mod ask;
 mod body;
 mod follow;
 mod refusal;
+mod relay;
 mod stream;
 mod written;
 
@@ -12,6 +13,7 @@ pub(crate) use answer::{Answer, whole_answer};
 pub(crate) use ask::Asked;
 pub(crate) use body::OpenAiBody;
 pub(crate) use refusal::{ErrorKind, OpenAiRefusal};
+pub(crate) use relay::{relayed, unknown_model};
 pub(crate) use stream::{AnswerWire, answer_stream};
 pub(crate) use written::written_then_acked;
 

@@ -26,10 +26,12 @@ mod inbox;
 pub(crate) mod ingest;
 mod memory;
 mod metrics;
+mod models;
 mod op;
 mod openapi;
 mod outbox;
 mod outbox_admin;
+mod responses;
 mod schedule;
 mod status;
 mod tool;
@@ -101,6 +103,9 @@ fn documented() -> OpenApiRouter<AppState> {
 fn openai_door() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(chat::completions))
+        .routes(routes!(responses::create))
+        .routes(routes!(models::list))
+        .routes(routes!(models::show))
         .routes(routes!(embeddings::create))
         .routes(routes!(approve::show, approve::decide))
 }

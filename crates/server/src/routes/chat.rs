@@ -1,7 +1,7 @@
 //! `POST /v1/chat/completions`: the assistant as a model that OpenAI's clients can talk to, and the providers' own.
 
 use crate::openai::{
-    ASSISTANT, Answer, AnswerWire, Asked, OpenAiBody, OpenAiRefusal, answer_stream, whole_answer,
+    ASSISTANT, Answer, AnswerWire, Asked, OpenAiBody, OpenAiRefusal, answer_stream, relayed, whole_answer,
     written_then_acked,
 };
 use crate::state::AppState;
@@ -12,6 +12,7 @@ use cortex_api::{
     ChatChoice, ChatChoiceMessage, ChatChunkChoice, ChatChunkDelta, ChatCompletion, ChatCompletionChunk,
     ChatCompletionRequest, ChatUsage, CortexNote, OpenAiRefused,
 };
+use cortex_models::RelayPath;
 use cortex_types::{EventId, TokenUsage};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -32,7 +33,7 @@ pub(crate) async fn completions(
     body: OpenAiBody,
 ) -> Result<Response, OpenAiRefusal> {
     if body.model()? != ASSISTANT {
-        return Err(OpenAiRefusal::bad("model", "not yet"));
+        return relayed(&app, RelayPath::Chat, &body).await;
     }
     let asked = Asked::of_chat(&headers, &body)?;
     let created = app.clock.now().0 / 1_000;

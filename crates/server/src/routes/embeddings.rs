@@ -1,6 +1,6 @@
 //! `POST /v1/embeddings`: vectors of the embedder in use, or of a provider's model.
 
-use crate::openai::{ASSISTANT, ErrorKind, OpenAiBody, OpenAiRefusal};
+use crate::openai::{ASSISTANT, ErrorKind, OpenAiBody, OpenAiRefusal, relayed};
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use cortex_api::{
     EmbeddingRow, EmbeddingVector, EmbeddingsList, EmbeddingsRequest, EmbeddingsUsage, OpenAiRefused,
 };
-use cortex_models::{EmbedError, Embedder};
+use cortex_models::{EmbedError, Embedder, RelayPath};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(crate) async fn create(State(app): State<AppState>, body: OpenAiBody) -> Res
     let embedder = memory.embedder();
     let model = body.model()?;
     if model != ASSISTANT && model != embedder.name() {
-        return Err(OpenAiRefusal::bad("model", "not yet"));
+        return relayed(&app, RelayPath::Embeddings, &body).await;
     }
     let texts = texts(&body)?;
     let encoding = encoding(&body)?;
