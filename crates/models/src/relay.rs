@@ -155,7 +155,8 @@ impl Models {
             let (wire, site) = provider.place?;
             let is_first = first == Some(provider.name.as_str());
             let position = if is_first { Position::First } else { Position::Later };
-            let can_have = provider.model.name() == model || model_name::can_have(wire, site, position, model);
+            let can_have =
+                provider.model.name() == model || model_name::can_have(wire, site, position, model);
             can_have.then_some((provider, provider.model.relay()?))
         });
         in_order.collect()
@@ -234,7 +235,8 @@ impl Models {
             return Ok(Relayed { status: 200, content_type, body: RelayBody::Stream(body) });
         }
         let mut collector = Collector::new(&question, &|_| {});
-        let heard = timeout(self.timeouts.total, listen(&asked, &question, self.timeouts.idle, &mut collector));
+        let heard =
+            timeout(self.timeouts.total, listen(&asked, &question, self.timeouts.idle, &mut collector));
         let heard = heard.await.unwrap_or(Err(CallError::TooLong(self.timeouts.total)));
         match heard.and_then(|()| collector.into_reply()) {
             Ok(reply) => {

@@ -82,8 +82,10 @@ impl Watcher {
                 // What was missed may have been the end: ask the store instead of waiting for ever.
                 Heard::Lagged(_) => {
                     let found = self.store.inbox().find(self.id.clone()).await.ok().flatten()?;
-                    let has_ended =
-                        matches!(found.status, InboxStatus::Done | InboxStatus::Failed | InboxStatus::Waiting);
+                    let has_ended = matches!(
+                        found.status,
+                        InboxStatus::Done | InboxStatus::Failed | InboxStatus::Waiting
+                    );
                     if has_ended {
                         return Some(LiveNews::Ended { event: self.id.clone(), status: found.status });
                     }

@@ -278,8 +278,8 @@ fn newest_said(
 ) -> Result<Option<Event>, StoreError> {
     let sql = format!(
         "SELECT {EVENT_COLUMNS} FROM inbox_messages
-         WHERE seq > (SELECT seq FROM inbox_messages ORDER BY seq DESC LIMIT 1) - ?1
-           AND source = ?2 AND topic_key = ?3 AND channel IS NULL AND created_at >= ?4
+         WHERE seq > (SELECT max(seq) FROM inbox_messages) - ?1
+           AND +source = ?2 AND topic_key = ?3 AND channel IS NULL AND created_at >= ?4
          ORDER BY seq DESC LIMIT 1"
     );
     connection

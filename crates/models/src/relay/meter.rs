@@ -124,7 +124,8 @@ impl Drop for Meter {
 
 /// The counts of chat, of responses and of embeddings, wherever they stand.
 fn usage_in(answer: &Value) -> Option<TokenUsage> {
-    let usage = [&answer["usage"], &answer["response"]["usage"]].into_iter().find(|usage| usage.is_object())?;
+    let usage =
+        [&answer["usage"], &answer["response"]["usage"]].into_iter().find(|usage| usage.is_object())?;
     let count = |names: [&str; 2]| names.iter().find_map(|name| usage[*name].as_u64()).unwrap_or_default();
     let details = ["prompt_tokens_details", "input_tokens_details"];
     let cached = details.iter().find_map(|name| usage[*name]["cached_tokens"].as_u64()).unwrap_or_default();

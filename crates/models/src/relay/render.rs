@@ -20,7 +20,8 @@ pub(super) fn completion(reply: &ChatReply, model: &str, now: Millis) -> Bytes {
             message["content"] = Value::Null;
         }
     }
-    let choice = json!({ "index": 0, "message": message, "finish_reason": word(reply.finish), "logprobs": null });
+    let choice =
+        json!({ "index": 0, "message": message, "finish_reason": word(reply.finish), "logprobs": null });
     let completion = json!({
         "id": new_id(now), "object": "chat.completion", "created": now.0 / 1_000, "model": model,
         "choices": [choice], "usage": counts(reply.usage),
@@ -119,7 +120,8 @@ impl Writer {
     /// A stream that never said why it stopped was cut.
     fn end(&self, mut text: String) -> Result<Chunk, CallError> {
         let reason = self.finish.ok_or_else(|| CallError::Cut("the stream ended too early".to_owned()))?;
-        let reason = if self.has_calls && reason == FinishReason::Stop { FinishReason::ToolCalls } else { reason };
+        let reason =
+            if self.has_calls && reason == FinishReason::Stop { FinishReason::ToolCalls } else { reason };
         // The counts stand in an event of their own, for whoever asked; else nobody but us needs them.
         text.push_str(&self.event(json!([choice(json!({}), Some(word(reason)))]), None));
         if self.with_usage {

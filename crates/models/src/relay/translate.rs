@@ -24,8 +24,7 @@ pub(super) fn request(kind: &str, request: &RelayRequest) -> Result<Translated, 
             return Err(format!("this model is reached over {kind}, which makes no embeddings here"));
         }
     }
-    let body: Value =
-        serde_json::from_slice(&request.body).map_err(|_| "the body is not JSON".to_owned())?;
+    let body: Value = serde_json::from_slice(&request.body).map_err(|_| "the body is not JSON".to_owned())?;
     read(&body).map_err(|problem| format!("{problem}, which cannot be passed on to {kind}"))
 }
 

@@ -124,9 +124,8 @@ async fn held_back(
         return Ok(None);
     }
     let trace = question.app.store.trace(question.event.clone()).await?;
-    let is_held = |reply: &OutboxMessage| {
-        reply.status == OutboxStatus::Suppressed && reply.topic == question.topic
-    };
+    let is_held =
+        |reply: &OutboxMessage| reply.status == OutboxStatus::Suppressed && reply.topic == question.topic;
     let is_held = trace.is_some_and(|trace| trace.replies.iter().any(is_held));
     Ok(is_held.then(|| "the answer is recorded and not sent: its channel is not live".to_owned()))
 }

@@ -143,11 +143,7 @@ fn read_content(content: &Value, param: &'static str) -> Result<Content, OpenAiR
     words(texts, attachments, param)
 }
 
-fn words(
-    texts: Vec<&str>,
-    attachments: Vec<Value>,
-    param: &'static str,
-) -> Result<Content, OpenAiRefusal> {
+fn words(texts: Vec<&str>, attachments: Vec<Value>, param: &'static str) -> Result<Content, OpenAiRefusal> {
     let text = texts.join("\n");
     if text.contains('\0') {
         return Err(OpenAiRefusal::bad(param, "content must not contain NUL characters"));
@@ -157,8 +153,7 @@ fn words(
         return Err(OpenAiRefusal::bad(param, "the user's last message must not be empty"));
     }
     let text = if is_blank { NO_WORDS.to_owned() } else { text };
-    let attachments =
-        (!attachments.is_empty()).then(|| json!({ "attachments": attachments }).to_string());
+    let attachments = (!attachments.is_empty()).then(|| json!({ "attachments": attachments }).to_string());
     Ok(Content { text, attachments })
 }
 

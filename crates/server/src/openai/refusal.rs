@@ -87,9 +87,10 @@ impl From<Refusal> for OpenAiRefusal {
             _ => ErrorKind::InvalidRequest,
         };
         let (message, code) = match code {
-            ErrorCode::Unauthorized => {
-                ("a key is missing or wrong; `cortex key show ingest` prints one".to_owned(), "invalid_api_key")
-            }
+            ErrorCode::Unauthorized => (
+                "a key is missing or wrong; `cortex key show ingest` prints one".to_owned(),
+                "invalid_api_key",
+            ),
             ErrorCode::TooManyRequests => {
                 ("too many requests or wrong keys; try again later".to_owned(), "rate_limit_exceeded")
             }

@@ -24,14 +24,14 @@ pub(crate) async fn relayed(
     let request = RelayRequest { path, model, stream: body.wants_stream()?, body: body.bytes.clone() };
     let (calls, made) = unbounded_channel();
     tokio::spawn(keep_books(app.store.clone(), made));
-    let relayed = models.relay(&request, &calls).await.map_err(|refused| {
-        refusal(models, &request.model, refused)
-    })?;
+    let relayed =
+        models.relay(&request, &calls).await.map_err(|refused| refusal(models, &request.model, refused))?;
     let body = match relayed.body {
         RelayBody::Whole(bytes) => Body::from(bytes),
         RelayBody::Stream(chunks) => Body::from_stream(chunks),
     };
-    let mut response = (StatusCode::from_u16(relayed.status).unwrap_or(StatusCode::BAD_GATEWAY), body).into_response();
+    let mut response =
+        (StatusCode::from_u16(relayed.status).unwrap_or(StatusCode::BAD_GATEWAY), body).into_response();
     let content_type = HeaderValue::from_str(&relayed.content_type);
     let content_type = content_type.unwrap_or(HeaderValue::from_static("application/json"));
     response.headers_mut().insert(CONTENT_TYPE, content_type);
@@ -50,7 +50,8 @@ async fn keep_books(store: Store, mut made: UnboundedReceiver<ModelCall>) {
 /// No model of this name; says which there are.
 pub(crate) fn unknown_model(models: Option<&Models>, model: &str) -> OpenAiRefusal {
     let listed = models.map(Models::set_up_models).unwrap_or_default();
-    let names: Vec<&str> = std::iter::once(ASSISTANT).chain(listed.iter().map(|model| model.id.as_str())).collect();
+    let names: Vec<&str> =
+        std::iter::once(ASSISTANT).chain(listed.iter().map(|model| model.id.as_str())).collect();
     let message = format!("there is no model {model:?}; there are: {}", names.join(", "));
     OpenAiRefusal::new(StatusCode::NOT_FOUND, ErrorKind::InvalidRequest, message)
         .param("model")

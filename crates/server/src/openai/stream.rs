@@ -107,7 +107,8 @@ impl<W: AnswerWire> Telling<W> {
                 self.spoken.start_over();
                 return (Vec::new(), After::Follow);
             }
-            Ok(Some(News::Ended(status))) => match gather(&self.following.question, status, &self.seen).await {
+            Ok(Some(News::Ended(status))) => match gather(&self.following.question, status, &self.seen).await
+            {
                 Ok(answer) => return self.end(answer),
                 Err(refusal) => refusal,
             },

@@ -11,7 +11,8 @@ use axum::response::{IntoResponse, Response};
 use cortex_store::{Resolved, StoreError};
 use cortex_types::{Approval, ApprovalStatus, Decision};
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, StatusCode};
 use std::time::Duration;

@@ -72,11 +72,7 @@ fn completion_id(event: &EventId) -> String {
 }
 
 fn usage(tokens: TokenUsage) -> ChatUsage {
-    ChatUsage {
-        prompt_tokens: tokens.input,
-        completion_tokens: tokens.output,
-        total_tokens: tokens.total(),
-    }
+    ChatUsage { prompt_tokens: tokens.input, completion_tokens: tokens.output, total_tokens: tokens.total() }
 }
 
 /// Chunks of a chat completion.

@@ -58,7 +58,9 @@ fn texts(body: &OpenAiBody) -> Result<Vec<&str>, OpenAiRefusal> {
     let texts: Option<Vec<&str>> = match body.object.get("input") {
         Some(Value::String(text)) => Some(vec![text]),
         Some(Value::Array(items)) if items.iter().any(|item| item.is_number() || item.is_array()) => {
-            return bad("this embedder takes texts, not tokens: input must be a text or a list of texts".into());
+            return bad(
+                "this embedder takes texts, not tokens: input must be a text or a list of texts".into()
+            );
         }
         Some(Value::Array(items)) => items.iter().map(Value::as_str).collect(),
         Some(_) | None => None,
@@ -68,7 +70,9 @@ fn texts(body: &OpenAiBody) -> Result<Vec<&str>, OpenAiRefusal> {
         Some(texts) if texts.is_empty() || texts.len() > INPUTS_MAX => {
             bad(format!("input must have between 1 and {INPUTS_MAX} texts"))
         }
-        Some(texts) if texts.iter().any(|text| text.is_empty()) => bad("input must not have empty texts".into()),
+        Some(texts) if texts.iter().any(|text| text.is_empty()) => {
+            bad("input must not have empty texts".into())
+        }
         Some(texts) => Ok(texts),
     }
 }
@@ -102,13 +106,18 @@ fn encoding(body: &OpenAiBody) -> Result<Encoding, OpenAiRefusal> {
 }
 
 fn check_dimensions(body: &OpenAiBody, embedder: &Embedder) -> Result<(), OpenAiRefusal> {
-    let Some(wanted) = body.object.get("dimensions").filter(|wanted| !wanted.is_null()) else { return Ok(()) };
+    let Some(wanted) = body.object.get("dimensions").filter(|wanted| !wanted.is_null()) else {
+        return Ok(());
+    };
     let own = embedder.dims().map(u64::from);
     if own.is_some() && wanted.as_u64() == own {
         return Ok(());
     }
     let own = own.map_or_else(|| "those of its model".to_owned(), |own| own.to_string());
-    Err(OpenAiRefusal::bad("dimensions", format!("the dimensions of this embedder are {own}; leave them out")))
+    Err(OpenAiRefusal::bad(
+        "dimensions",
+        format!("the dimensions of this embedder are {own}; leave them out"),
+    ))
 }
 
 fn refused(error: EmbedError) -> OpenAiRefusal {

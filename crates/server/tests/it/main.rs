@@ -24,6 +24,7 @@ mod openai_clients;
 mod openai_delivery;
 mod openai_parts;
 mod openai_refusal;
+mod openai_relay;
 mod openapi;
 mod outbox;
 mod poll;

@@ -72,7 +72,10 @@ async fn a_streamed_question_ends_with_the_same_facts_and_another_conversation_c
     body["stream"] = json!(true);
     let answer = server.post("/v1/chat/completions", &body).await;
     let last = streamed(&answer).pop().unwrap();
-    assert_eq!((&last["choices"][0]["finish_reason"], &last["cortex"]["status"]), (&json!("stop"), &json!("waiting")));
+    assert_eq!(
+        (&last["choices"][0]["finish_reason"], &last["cortex"]["status"]),
+        (&json!("stop"), &json!("waiting"))
+    );
     let token = token(&last);
     let stranger = chat_in(&server, "elsewhere", &format!("{token}:approve")).await;
     assert_eq!(stranger["cortex"]["status"], "done", "it does not wait for what is not its own: {stranger}");
@@ -110,9 +113,10 @@ async fn the_page_shows_the_question_and_only_a_post_decides_it_once() {
     assert_eq!(decided.status, 200, "{}", decided.text());
     assert_is_safe(&decided);
     eventually("the job", async || (jobs(&server).await == 1).then_some(())).await;
-    for (answer, what) in
-        [(page(&server, "GET", &token).send().await, "GET"), (approving(&server, &token).send().await, "POST")]
-    {
+    for (answer, what) in [
+        (page(&server, "GET", &token).send().await, "GET"),
+        (approving(&server, &token).send().await, "POST"),
+    ] {
         assert_eq!(answer.status, 410, "{what}");
         assert!(!answer.text().contains("schedule"), "{}", answer.text());
         assert_is_safe(&answer);

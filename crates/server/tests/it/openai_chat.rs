@@ -23,7 +23,10 @@ async fn a_message_is_answered_in_the_shape_that_clients_know() {
         usage["prompt_tokens"].as_u64().unwrap() + usage["completion_tokens"].as_u64().unwrap()
     );
     let message = json!({ "role": "assistant", "content": "You said: hello", "refusal": null });
-    assert_eq!(body["choices"], json!([{ "index": 0, "message": message, "finish_reason": "stop", "logprobs": null }]));
+    assert_eq!(
+        body["choices"],
+        json!([{ "index": 0, "message": message, "finish_reason": "stop", "logprobs": null }])
+    );
     assert_eq!((&body["object"], &body["model"]), (&json!("chat.completion"), &json!("cortex")));
     assert_eq!(body["cortex"], json!({ "eventId": event, "status": "done" }));
     let row = server.get(&format!("/api/v2/inbox/{event}")).await.json();
@@ -31,7 +34,8 @@ async fn a_message_is_answered_in_the_shape_that_clients_know() {
         (&row["source"], &row["topicKey"], &row["userId"]),
         (&json!("openai"), &json!("main"), &json!("openai:owner"))
     );
-    eventually("the reply to be delivered", async || open_messages(&server).await.is_empty().then_some(())).await;
+    eventually("the reply to be delivered", async || open_messages(&server).await.is_empty().then_some(()))
+        .await;
 }
 
 #[tokio::test]
@@ -85,7 +89,8 @@ async fn an_answer_streams_as_chunks_that_end_with_done() {
     let answer = server.post("/v1/chat/completions", &body).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
     let chunks = streamed(&answer);
-    let text: String = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    let text: String =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(text, "Hello you");
     assert_eq!(chunks[0]["choices"][0]["delta"], json!({ "role": "assistant", "content": "" }));
     let last = &chunks[chunks.len() - 2];
@@ -94,9 +99,14 @@ async fn an_answer_streams_as_chunks_that_end_with_done() {
     let counts = &chunks[chunks.len() - 1];
     assert_eq!(counts["choices"], json!([]));
     assert!(counts["usage"]["total_tokens"].as_u64().unwrap() > 0, "{counts}");
-    assert!(chunks.iter().all(|chunk| chunk["object"] == "chat.completion.chunk" && chunk["id"] == chunks[0]["id"]));
+    assert!(
+        chunks
+            .iter()
+            .all(|chunk| chunk["object"] == "chat.completion.chunk" && chunk["id"] == chunks[0]["id"])
+    );
     assert!(answer.text().trim_end().ends_with("data: [DONE]"), "{}", answer.text());
-    eventually("the reply to be delivered", async || open_messages(&server).await.is_empty().then_some(())).await;
+    eventually("the reply to be delivered", async || open_messages(&server).await.is_empty().then_some(()))
+        .await;
 }
 
 #[tokio::test]
@@ -123,7 +133,8 @@ async fn words_before_a_tool_call_and_half_an_answer_are_set_off_from_the_answer
     let mut body = said("look");
     body["stream"] = json!(true);
     let chunks = streamed(&server.post("/v1/chat/completions", &body).await);
-    let text: String = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    let text: String =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(text, "Let me see.\n\n---\n\nAll is well.");
 }
 
@@ -165,7 +176,8 @@ async fn what_waited_in_the_conversation_comes_first() {
     let mut six = said("six");
     six["stream"] = json!(true);
     let chunks = streamed(&request.json(&six).send().await);
-    let text: String = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    let text: String =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(text, "You said: five\n\nYou said: six");
 }
 

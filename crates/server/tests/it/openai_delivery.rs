@@ -56,7 +56,8 @@ async fn what_a_client_that_left_did_not_get_comes_with_his_next_request() {
         assert_eq!((&waiting["text"], &waiting["status"]), (&json!("At last: done"), &json!("pending")));
         let next = chat_in(&server, "garden", "hello").await;
         assert_eq!(content(&next), "At last: done\n\nYou said: hello", "stream: {stream}");
-        eventually("all to be delivered", async || open_messages(&server).await.is_empty().then_some(())).await;
+        eventually("all to be delivered", async || open_messages(&server).await.is_empty().then_some(()))
+            .await;
     }
 }
 

@@ -8,7 +8,10 @@ pub(crate) fn said(text: &str) -> Value {
 }
 
 pub(crate) fn content(completion: &Value) -> String {
-    completion["choices"][0]["message"]["content"].as_str().unwrap_or_else(|| panic!("{completion}")).to_owned()
+    completion["choices"][0]["message"]["content"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{completion}"))
+        .to_owned()
 }
 
 /// What the assistant says to this.

@@ -56,11 +56,15 @@ async fn a_bad_field_is_named() {
     check(chat, json!({ "stream": "yes" }), "stream").await;
     check(chat, json!({ "user": 7 }), "user").await;
     check(chat, json!({ "user": "x".repeat(513) }), "user").await;
-    for input in [json!(null), json!(7), json!({}), json!([]), json!([{ "role": "assistant", "content": "x" }])] {
+    for input in
+        [json!(null), json!(7), json!({}), json!([]), json!([{ "role": "assistant", "content": "x" }])]
+    {
         check("/v1/responses", json!({ "input": input }), "input").await;
     }
     check("/v1/responses", json!({ "conversation": 7 }), "conversation").await;
-    for input in [json!(null), json!(7), json!([]), json!([1, 2]), json!([[1, 2]]), json!([""]), json!(["a", null])] {
+    for input in
+        [json!(null), json!(7), json!([]), json!([1, 2]), json!([[1, 2]]), json!([""]), json!(["a", null])]
+    {
         check("/v1/embeddings", json!({ "input": input }), "input").await;
     }
     check("/v1/embeddings", json!({ "input": vec!["x"; 2_049] }), "input").await;
@@ -75,11 +79,16 @@ async fn a_body_that_is_no_object_and_one_that_is_too_large_are_refused() {
     for path in ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"] {
         for body in ["", "{", "[]", "null", &"[".repeat(100_000)] {
             let answer = server.request("POST", path).body(body.as_bytes()).send().await;
-            assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!("invalid_request")), "{path}");
+            assert_eq!(
+                (answer.status, &answer.json()["error"]["code"]),
+                (400, &json!("invalid_request")),
+                "{path}"
+            );
         }
         for extra in [0, 1] {
             let bare = json!({ "model": "no-such-model", "input": "" }).to_string().len();
-            let body = json!({ "model": "no-such-model", "input": "x".repeat(BODY_BYTES_MAX - bare + extra) });
+            let body =
+                json!({ "model": "no-such-model", "input": "x".repeat(BODY_BYTES_MAX - bare + extra) });
             let answer = server.post(path, &body).await;
             let expected = if extra == 0 { (404, "model_not_found") } else { (413, "payload_too_large") };
             let error = answer.json()["error"].clone();
@@ -141,7 +150,10 @@ async fn a_response_goes_on_where_the_one_before_it_was() {
     assert_eq!((first["status"].as_str(), topic(&first).await.as_str()), (Some("completed"), "garden"));
     let next = json!({ "model": "cortex", "input": "two", "previous_response_id": first["id"] });
     let next = ask(next).await;
-    assert_eq!((next["previous_response_id"].clone(), topic(&next).await.as_str()), (first["id"].clone(), "garden"));
+    assert_eq!(
+        (next["previous_response_id"].clone(), topic(&next).await.as_str()),
+        (first["id"].clone(), "garden")
+    );
     let named = ask(json!({ "model": "cortex", "input": "three", "conversation": "shed" })).await;
     assert_eq!(topic(&named).await, "shed");
     assert_eq!(topic(&ask(json!({ "model": "cortex", "input": "four" })).await).await, "main");

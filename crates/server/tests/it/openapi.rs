@@ -40,7 +40,11 @@ async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones()
         } else if path.starts_with("/approve/") {
             // It opens by a token that this is none of, and says so on a page; a form without a word is none either.
             let expected = if method == "GET" { 404 } else { 400 };
-            assert_eq!((answer.status, answer.header("cache-control")), (expected, Some("no-store")), "{method} {path}");
+            assert_eq!(
+                (answer.status, answer.header("cache-control")),
+                (expected, Some("no-store")),
+                "{method} {path}"
+            );
         } else if path.starts_with("/v1/") {
             let error = &answer.json()["error"];
             let kind = (&error["type"], &error["code"], &error["param"]);
