@@ -15,6 +15,7 @@ mod key;
 mod live;
 mod memory;
 mod op;
+mod openai;
 mod outbox;
 mod schedule;
 mod schema;
@@ -54,6 +55,12 @@ pub use memory::{
     VectorNumbers,
 };
 pub use op::{OpFailure, OpList, OpQuery, OpRequest, OpResult, OpRow};
+pub use openai::{
+    ChatChoice, ChatChoiceMessage, ChatChunkChoice, ChatChunkDelta, ChatCompletion, ChatCompletionChunk,
+    ChatCompletionRequest, ChatUsage, CortexApproval, CortexNote, EmbeddingRow, EmbeddingVector,
+    EmbeddingsList, EmbeddingsRequest, EmbeddingsUsage, ModelCard, ModelCardList, OpenAiError, OpenAiRefused,
+    ResponsesRequest,
+};
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
     OutboxRow, PollAnswer, PollRequest, PolledMessage,

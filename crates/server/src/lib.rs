@@ -10,6 +10,7 @@ mod listener;
 mod live;
 mod metrics;
 mod moment;
+mod openai;
 mod path_id;
 mod refusal;
 mod routes;

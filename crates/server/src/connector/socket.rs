@@ -3,7 +3,7 @@
 use super::dispatch::{Member, Report, ToSocket, WINDOW};
 use super::frame::{self, Frame, FrameError, Inbound, OutboundMessage, read_frame};
 use super::{Admitted, Wants};
-use crate::live::watch;
+use crate::live::{Waiting, watch};
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use cortex_api::LiveEvent;
@@ -346,17 +346,19 @@ impl Socket {
             restart: false,
         };
         tokio::spawn(async move {
-            let Ok(Some(watched)) = watch(&app.store, &app.bus, event).await else { return };
+            let Ok(Some(watched)) = watch(&app.store, &app.bus, event, Waiting::GoesOn).await else { return };
             let mut watched = std::pin::pin!(watched);
-            while let Some(news) = watched.next().await {
+            loop {
+                let news = tokio::select! {
+                    () = me.closed() => return,
+                    news = watched.next() => news,
+                };
+                let Some(news) = news else { return };
                 let data = match news {
                     LiveEvent::Delta(delta) => DeltaData { text: delta.text, ..data.clone() },
                     LiveEvent::Restart => DeltaData { restart: true, ..data.clone() },
                     LiveEvent::Done(_) => return,
                 };
-                if me.is_closed() {
-                    return;
-                }
                 // Half of the room is kept for messages.
                 if me.capacity() > WINDOW {
                     let frame = frame::delta(data, causation.clone(), app.clock.now());
