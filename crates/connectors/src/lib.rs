@@ -1,9 +1,11 @@
 //! Telegram and its kin: processes that know only the wire.
 
 mod kit;
+mod telegram;
 
 pub use kit::{
     Button, ChatPlace, Click, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear, GroupPolicy,
     Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody, Platform,
     PlatformError, PlatformRules, Quote, Rate, RemoteFile, Said,
 };
+pub use telegram::{Telegram, TelegramEar, TelegramSettings};
