@@ -1,6 +1,6 @@
 //! Connectors against the far sides of their wires: a platform that the test owns, and a real server.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod bot_api;
 mod command;

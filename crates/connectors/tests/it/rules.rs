@@ -213,8 +213,8 @@ async fn rule_7_callback_data_fits_into_64_bytes_and_every_query_is_answered_at_
     let cleared = stage.api.after("editMessageReplyMarkup", 1).await;
     assert_eq!((&cleared[0]["chat_id"], &cleared[0]["message_id"]), (&json!(ADA), &json!(1001)));
     assert_eq!(cleared[0]["reply_markup"], json!({"inline_keyboard": []}));
-    let texts = stage.api.after("sendMessage", 2).await;
-    assert_eq!(texts[1]["text"], "There you are.");
+    stage.api.after("sendMessage", 3).await;
+    assert_eq!(stage.api.texts()[1..], ["Approved: schedule.create runs now.", "There you are."]);
     connector.stop().await;
     assert_eq!(stage.noted()["prompts"], json!([]), "its token is forgotten");
 }
