@@ -1,6 +1,7 @@
 //! Telegram and its kin: processes that know only the wire.
 
 mod kit;
+mod stdio;
 mod telegram;
 
 pub use kit::{
@@ -8,4 +9,5 @@ pub use kit::{
     Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody, Platform,
     PlatformError, PlatformRules, Quote, Rate, RemoteFile, Said,
 };
+pub use stdio::{Stdio, StdioFailure};
 pub use telegram::{Telegram, TelegramEar, TelegramSettings};

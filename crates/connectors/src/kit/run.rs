@@ -112,15 +112,19 @@ impl<P: Platform> Connector<P> {
         self.settings.allow.contains(user) || self.notebook.read(|pages| pages.allowed.contains(user))
     }
 
-    /// Waits, unless it is told to stop meanwhile.
     pub(super) async fn pause(&self, duration: Duration) -> Result<(), Stopped> {
-        tokio::select! {
-            () = self.stop.cancelled() => Err(Stopped),
-            () = tokio::time::sleep(duration) => Ok(()),
-        }
+        pause(duration, &self.stop).await
+    }
+}
+
+/// Waits, unless it is told to stop meanwhile.
+pub(crate) async fn pause(duration: Duration, stop: &CancellationToken) -> Result<(), Stopped> {
+    tokio::select! {
+        () = stop.cancelled() => Err(Stopped),
+        () = tokio::time::sleep(duration) => Ok(()),
     }
 }
 
 /// It was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stopped;
+pub(crate) struct Stopped;
