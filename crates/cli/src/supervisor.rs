@@ -192,10 +192,10 @@ fn delay_after(failures: usize) -> Duration {
 }
 
 fn ended_by(status: ExitStatus, last_words: String) -> Ended {
-    let words = if last_words.is_empty() { status.to_string() } else { last_words };
     match status.code() {
-        Some(code) if code == i32::from(Exit::Config.code()) => Ended::Misconfigured(words),
-        Some(_) | None => Ended::Failed(words),
+        Some(code) if code == i32::from(Exit::Config.code()) => Ended::Misconfigured(last_words),
+        Some(_) | None if last_words.is_empty() => Ended::Failed(status.to_string()),
+        Some(_) | None => Ended::Failed(format!("{status}: {last_words}")),
     }
 }
 
@@ -215,25 +215,36 @@ async fn end(name: &str, child: &mut Child) {
     }
 }
 
-/// Puts what the child says into our log, and gives its last words.
+/// Puts what the child says into our log, and gives its last words: what it said when it gave up.
 async fn pass_on(name: &'static str, stderr: impl AsyncRead + Unpin) -> String {
     let mut lines = BufReader::new(stderr).lines();
     let mut last_words = String::new();
     while let Ok(Some(line)) = lines.next_line().await {
         let line: String = line.trim().chars().take(LINE_CHARS_MAX).collect();
-        if line.is_empty() {
-            continue;
-        }
         match line.split_once(' ') {
             Some(("ERROR", said)) => tracing::error!(connector = name, "{}", said.trim_start()),
             Some(("WARN", said)) => tracing::warn!(connector = name, "{}", said.trim_start()),
             Some(("DEBUG" | "TRACE", said)) => tracing::debug!(connector = name, "{}", said.trim_start()),
             Some(("INFO", said)) => tracing::info!(connector = name, "{}", said.trim_start()),
-            Some(_) | None => tracing::warn!(connector = name, "{line}"),
+            Some(_) | None if line.is_empty() => {}
+            Some(_) | None => {
+                tracing::warn!(connector = name, "{line}");
+                add_words(&mut last_words, &line);
+            }
         }
-        last_words = line;
     }
     last_words
+}
+
+/// What is told over several lines and drawn with frames becomes one line.
+fn add_words(words: &mut String, line: &str) {
+    let is_drawn = |letter: char| matches!(letter, '\u{2500}'..='\u{257f}' | '×' | ' ');
+    let line = line.trim_matches(is_drawn);
+    let line = line.strip_prefix("cortex: ").unwrap_or(line);
+    if !line.is_empty() && words.len() + line.len() < LINE_CHARS_MAX {
+        let divider = if words.is_empty() { "" } else { " " };
+        words.push_str(&format!("{divider}{line}"));
+    }
 }
 
 #[cfg(test)]
@@ -251,10 +262,19 @@ mod tests {
     fn only_the_code_for_wrong_settings_ends_the_restarts() {
         let code = |code: i32| ended_by(ExitStatus::from_raw(code << 8), "why".to_owned());
         assert!(matches!(code(78), Ended::Misconfigured(reason) if reason == "why"));
-        assert!(matches!(code(1), Ended::Failed(_)));
+        assert!(matches!(code(1), Ended::Failed(reason) if reason == "exit status: 1: why"));
         assert!(matches!(code(0), Ended::Failed(_)));
         assert!(
             matches!(ended_by(ExitStatus::from_raw(9), String::new()), Ended::Failed(reason) if reason.contains("signal"))
         );
+    }
+
+    #[test]
+    fn last_words_over_several_lines_become_one() {
+        let mut words = String::new();
+        for line in ["cortex: misconfigured: no", "  × a", "  │ ", "  ╰─▶ b", "help: do this"] {
+            add_words(&mut words, line);
+        }
+        assert_eq!(words, "misconfigured: no a ▶ b help: do this");
     }
 }

@@ -9,4 +9,5 @@ mod people;
 mod resume;
 mod rules;
 mod stage;
+mod stdio;
 mod words;
