@@ -3,6 +3,7 @@
 mod approval;
 mod channel;
 mod client;
+mod cloud_event;
 mod connector;
 mod context;
 mod engram;
@@ -31,11 +32,12 @@ pub use approval::{
 };
 pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
-pub use connector::{
+pub use cloud_event::{
     ACK_TYPE, CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, CloudEvent, DELTA_TYPE,
     DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, OUTBOUND_TYPE, OutboundData,
     SERVER_SOURCE, named_message, outbound_uuid, uuid_text,
 };
+pub use connector::{ConnectorList, ConnectorRow, ConnectorState};
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,

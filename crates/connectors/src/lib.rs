@@ -1,1 +1,13 @@
 //! Telegram and its kin: processes that know only the wire.
+
+mod kit;
+mod stdio;
+mod telegram;
+
+pub use kit::{
+    Button, ChatPlace, Click, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear, GroupPolicy,
+    Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody, Platform,
+    PlatformError, PlatformRules, Quote, Rate, RemoteFile, Said,
+};
+pub use stdio::{Stdio, StdioFailure};
+pub use telegram::{Telegram, TelegramEar, TelegramSettings};

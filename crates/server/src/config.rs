@@ -1,6 +1,7 @@
 //! What the server is told at its start.
 
 use crate::auth::OwnerKey;
+use crate::board::ConnectorBoard;
 use crate::guard::LocalClients;
 use axum::Router;
 use cortex_models::ModelsConfig;
@@ -39,6 +40,8 @@ pub struct ServeConfig {
     /// Which programs on this machine need no key.
     pub allow_local: LocalClients,
     pub tools: ToolboxConfig,
+    /// Where whoever runs connectors writes how they are.
+    pub connectors: ConnectorBoard,
     /// More routes behind the same guard; the benchmarks put their baselines here.
     pub more_routes: Router,
 }

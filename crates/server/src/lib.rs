@@ -1,6 +1,7 @@
 //! The HTTP server: one port, one guard, one file per resource; it puts the parts together.
 
 mod auth;
+mod board;
 mod body;
 mod config;
 mod connector;
@@ -18,6 +19,7 @@ mod start;
 mod state;
 
 pub use auth::OwnerKey;
+pub use board::ConnectorBoard;
 pub use body::JsonBody;
 pub use config::{ReadChannels, ServeConfig};
 pub use guard::LocalClients;

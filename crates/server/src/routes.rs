@@ -203,6 +203,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(channel::list))
         .routes(routes!(channel::reload))
         .routes(routes!(channel::shadow))
+        .routes(routes!(connector::list))
         .routes(routes!(context::show))
         .routes(routes!(context::compact))
         .routes(routes!(context::undo))

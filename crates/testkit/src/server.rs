@@ -155,6 +155,7 @@ impl ServerSetup {
             engram: self.engram.clone(),
             allow_local: self.allow_local,
             tools,
+            connectors: Default::default(),
             more_routes: self.more_routes.clone(),
         };
         start_with_clock(config, Arc::clone(&self.clock)).await.expect("the server starts")
