@@ -1,12 +1,14 @@
 //! What the product is compared with: the same work with a part left out, or done the usual way.
 
 mod bare_scan;
+mod bare_socket;
 mod echo;
 mod naive;
 mod raw_rows;
 mod sqlite_vec;
 
 pub(crate) use bare_scan::BareScan;
+pub(crate) use bare_socket::{ECHO_SOCKET, NodeSockets, echo_socket_routes};
 pub(crate) use echo::{ECHO_CONNECTOR, ECHO_INGEST, echo_routes};
 pub(crate) use naive::{NAIVE_INGEST, naive_routes};
 pub(crate) use raw_rows::RawRows;

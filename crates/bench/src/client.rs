@@ -5,10 +5,12 @@
 mod connection;
 mod connector;
 mod ingest;
+mod socket;
 
 pub(crate) use connection::{Answer, Connection, Target};
 pub(crate) use connector::{Connectors, Empty, Routes};
 pub(crate) use ingest::{IngestLoad, event_body, is_event_accepted};
+pub(crate) use socket::Socket;
 
 use crate::BenchError;
 use std::future::Future;

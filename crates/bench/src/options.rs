@@ -13,6 +13,7 @@ pub enum BenchName {
     IngestIdleLatency,
     OutboxDrain,
     TurnThroughput,
+    WsDispatch,
     ToolCall,
     Context,
     Embed,
@@ -23,12 +24,13 @@ pub enum BenchName {
 }
 
 impl BenchName {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::IngestThroughput,
         Self::IngestVsNaive,
         Self::IngestIdleLatency,
         Self::OutboxDrain,
         Self::TurnThroughput,
+        Self::WsDispatch,
         Self::ToolCall,
         Self::Context,
         Self::Embed,
@@ -45,6 +47,7 @@ impl BenchName {
             Self::IngestIdleLatency => "ingest-idle-latency",
             Self::OutboxDrain => "outbox-drain",
             Self::TurnThroughput => "turn-throughput",
+            Self::WsDispatch => "ws-dispatch",
             Self::ToolCall => "tool-call",
             Self::Context => "context",
             Self::Embed => "embed",
@@ -76,6 +79,8 @@ pub struct BenchOptions {
     pub folder: PathBuf,
     /// The `cortex` program, for what is measured on a process of its own.
     pub program: PathBuf,
+    /// Where npm put `ws`, if it is to be measured beside.
+    pub node_modules: Option<PathBuf>,
 }
 
 /// How far a benchmark is, for whoever waits.

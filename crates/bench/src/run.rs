@@ -66,6 +66,7 @@ pub fn run(name: BenchName, options: &BenchOptions, watch: &dyn Fn(Progress)) ->
         BenchName::IngestIdleLatency => workload::ingest_idle_latency(&run)?,
         BenchName::OutboxDrain => workload::outbox_drain(&run)?,
         BenchName::TurnThroughput => workload::turn_throughput(&run)?,
+        BenchName::WsDispatch => workload::ws_dispatch(&run)?,
         BenchName::ToolCall => workload::tool_call(&run)?,
         BenchName::Context => workload::context(&run)?,
         BenchName::Embed => workload::embed(&run)?,

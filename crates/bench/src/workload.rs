@@ -10,6 +10,7 @@ mod recall;
 mod search_vector;
 mod tool_call;
 mod turn_throughput;
+mod ws_dispatch;
 
 pub(crate) use context::context;
 pub(crate) use embed::embed;
@@ -21,3 +22,4 @@ pub(crate) use recall::recall;
 pub(crate) use search_vector::search_vector;
 pub(crate) use tool_call::tool_call;
 pub(crate) use turn_throughput::turn_throughput;
+pub(crate) use ws_dispatch::ws_dispatch;

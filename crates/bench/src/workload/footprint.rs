@@ -1,11 +1,12 @@
 //! Footprint: how soon the real program answers `/health` over 100,000 events, and what it holds while idle.
 //!
 //! A is `cortex serve` on a prepared home, from the start of its process to a 200; B is the same on an empty home, so
-//! that a slow machine shows. Memory is the resident set of the same process once it has nothing left to do.
+//! that a slow machine shows. Memory is the resident set of the same process once it has nothing left to do; the cost of
+//! idle connectors is how much more that is with a thousand of them connected.
 
 use crate::BenchError;
 use crate::bed::database;
-use crate::client::{Connection, Target, on_client_thread};
+use crate::client::{Connection, Socket, Target, on_client_thread};
 use crate::fill::Fill;
 use crate::options::Scale;
 use crate::report::{Findings, Goal, Measured, Round, SideFigure, Unit};
@@ -32,11 +33,13 @@ pub(crate) fn footprint(run: &Run<'_>) -> Result<Findings, BenchError> {
     std::fs::create_dir(&full)?;
     Fill { done: events, open: 0, topics: events / 100, messages: 0 }.write(&database(&full))?;
     run.begins(run.rounds() * 2);
-    let (mut starts, mut resident, mut processor) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut starts, mut resident, mut sockets, mut processor) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for number in 0..run.rounds() {
         let mut server = Served::start(&run.options.program, &full)?;
         let usage = server.usage_when_idle()?;
         let start = server.started_in;
+        let with_sockets = server.resident_with_sockets(run.options.scale)?;
         server.stop()?;
         run.stepped();
         let empty = run.folder.join(format!("empty-{number}"));
@@ -47,6 +50,8 @@ pub(crate) fn footprint(run: &Run<'_>) -> Result<Findings, BenchError> {
         run.stepped();
         starts.push(Round { a, b: Some(b), ratio: a });
         resident.push(Round { a: usage.resident_mb, b: None, ratio: usage.resident_mb });
+        let cost = with_sockets - usage.resident_mb;
+        sockets.push(Round { a: cost, b: None, ratio: cost.max(0.01) });
         processor.push(usage.processor_seconds);
     }
     let program_mb = std::fs::metadata(&run.options.program)?.len() as f64 / MEGABYTE;
@@ -65,12 +70,26 @@ pub(crate) fn footprint(run: &Run<'_>) -> Result<Findings, BenchError> {
         of: "MB",
         rounds: resident,
     };
+    let sockets = Measured {
+        what: format!("{} idle sockets", idle_sockets(run.options.scale)),
+        goal: Goal::at_most(20.0),
+        unit: Unit::Megabytes,
+        of: "MB",
+        rounds: sockets,
+    };
     let facts = vec![
         SideFigure::new("processor time from start to idle", median(processor), "s"),
         SideFigure::new("size of the program", program_mb, "MB"),
         SideFigure::new("size of the database", database_mb, "MB"),
     ];
-    Ok(Findings { more: vec![resident], facts, ..Findings::of(start) })
+    Ok(Findings { more: vec![resident, sockets], facts, ..Findings::of(start) })
+}
+
+fn idle_sockets(scale: Scale) -> usize {
+    match scale {
+        Scale::Full => 1_000,
+        Scale::Smoke => 50,
+    }
 }
 
 struct Usage {
@@ -81,6 +100,7 @@ struct Usage {
 /// A `cortex serve` of our own; it is ended by its id, also when a step before fails.
 struct Served {
     child: Child,
+    address: SocketAddr,
     started_in: Duration,
 }
 
@@ -100,7 +120,7 @@ impl Served {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let mut served = Self { child, started_in: Duration::ZERO };
+        let mut served = Self { child, address, started_in: Duration::ZERO };
         served.wait_until_healthy(address, started)?;
         served.started_in = started.elapsed();
         Ok(served)
@@ -131,6 +151,21 @@ impl Served {
             }
             processor = now;
         }
+    }
+
+    /// The resident set with connectors connected that say nothing, each with a session of its own.
+    fn resident_with_sockets(&mut self, scale: Scale) -> Result<f64, BenchError> {
+        let target = Target { address: self.address, key: String::new() };
+        let this = &mut *self;
+        on_client_thread(|| async {
+            let mut open = Vec::new();
+            for _ in 0..idle_sockets(scale) {
+                open.push(Socket::of_session(&target).await?);
+            }
+            let usage = this.usage_when_idle()?;
+            drop(open);
+            Ok(usage.resident_mb)
+        })
     }
 
     fn resident_mb(&self) -> Result<f64, BenchError> {

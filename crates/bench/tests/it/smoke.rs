@@ -14,6 +14,7 @@ fn options(folder: &Path) -> BenchOptions {
         scale: Scale::Smoke,
         folder: folder.to_owned(),
         program: PathBuf::from("no-such-program"),
+        node_modules: None,
     }
 }
 
@@ -53,6 +54,13 @@ fn draining_the_outbox_leases_nothing_twice() {
 fn turns_answer_each_topic_in_order() {
     let report = smoke(BenchName::TurnThroughput);
     assert_eq!(report.checks[0].violations, 0);
+}
+
+#[test]
+fn a_re_sent_event_gets_the_recorded_answer_at_the_speed_of_the_door() {
+    let report = smoke(BenchName::WsDispatch);
+    assert_eq!(report.checks[0].violations, 0);
+    assert!(report.facts[0].value > 0.0, "{:?}", report.facts);
 }
 
 #[test]

@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// A folder on the disk to measure [default: the system's folder for temporary files]
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
+    /// Where npm put `ws`, to measure it beside: a node_modules folder
+    #[arg(long, value_name = "FOLDER")]
+    node_modules: Option<PathBuf>,
     /// Also draw the figures into this file (SVG)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -69,7 +72,8 @@ fn options(args: &Args) -> Result<BenchOptions, Failure> {
     let (rounds, seconds, scale) =
         if args.smoke { (1, 0.3, Scale::Smoke) } else { (args.rounds, args.seconds, Scale::Full) };
     let (rounds, time) = (usize::from(rounds), Duration::from_secs_f64(seconds));
-    Ok(BenchOptions { rounds, time, scale, folder, program })
+    let node_modules = args.node_modules.clone();
+    Ok(BenchOptions { rounds, time, scale, folder, program, node_modules })
 }
 
 fn names() -> clap::builder::PossibleValuesParser {
