@@ -39,7 +39,7 @@ async fn a_message_is_answered_in_the_shape_that_clients_know() {
 }
 
 #[tokio::test]
-async fn only_the_last_words_of_the_user_are_new() {
+async fn what_the_user_said_last_is_the_event_and_the_history_before_it_is_left_out() {
     let server = ServerSetup::echoing().start().await;
     let body = json!({ "model": "cortex", "temperature": 0.2, "tools": [], "messages": [
         { "role": "system", "content": "be brief" },

@@ -130,3 +130,28 @@ async fn a_turn_that_takes_longer_than_ten_minutes_is_a_504_and_its_answer_is_no
     assert_eq!((answer.status, &error["code"]), (504, &json!("answer_timeout")));
     assert!(error["message"].as_str().unwrap().starts_with("evt_"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_kept_alive_while_nothing_is_said() {
+    let time = cortex_testkit::FrozenTime::hold();
+    let server = ServerSetup::never_answering().at(&time).start().await;
+    let mut body = said("hello");
+    body["stream"] = json!(true);
+    let connection = connect(&server, &body).await;
+    let mut received = String::new();
+    for _ in 0..1_000 {
+        if received.matches("\n:\n\n").count() == 2 {
+            break;
+        }
+        time.advance(std::time::Duration::from_secs(5)).await;
+        cortex_testkit::pause(std::time::Duration::from_millis(2)).await;
+        let mut bytes = [0; 4_096];
+        match connection.try_read(&mut bytes) {
+            Ok(0) => panic!("the stream ended: {received}"),
+            Ok(read) => received.push_str(&String::from_utf8_lossy(&bytes[..read])),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+        }
+    }
+    assert!(received.contains("\"role\":\"assistant\""), "{received}");
+    assert_eq!(received.matches("\n:\n\n").count(), 2, "{received}");
+}

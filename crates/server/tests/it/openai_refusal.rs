@@ -22,13 +22,8 @@ fn bad(param: &str) -> (u16, Value, Value, Value) {
 async fn a_bad_field_is_named() {
     let server = ServerSetup::never_answering().start().await;
     let check = async |path: &str, change: Value, param: &str| {
-        let mut body = if path.ends_with("responses") {
-            json!({ "model": "cortex", "input": "hi" })
-        } else if path.ends_with("embeddings") {
-            json!({ "model": "cortex", "input": "hi" })
-        } else {
-            said("hi")
-        };
+        let is_chat = path.ends_with("completions");
+        let mut body = if is_chat { said("hi") } else { json!({ "model": "cortex", "input": "hi" }) };
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         assert_eq!(error(&server, path, &body).await, bad(param), "{path} {change}");
     };
