@@ -77,6 +77,7 @@ async fn the_conversation_is_named_by_header_or_user() {
     assert_eq!(row(&with_user, None).await, named("ada", "ada"));
     assert_eq!(row(&with_user, Some("garden")).await, named("garden", "ada"));
     assert_eq!(row(&said("hi"), Some("garden")).await, named("garden", "openai:owner"));
+    assert_eq!(row(&said("hi"), Some("Gärten 🌱")).await, named("Gärten 🌱", "openai:owner"));
 }
 
 #[tokio::test]
