@@ -1,11 +1,11 @@
 //! What was asked of the assistant: who, in which conversation, and the words.
 
 use super::body::OpenAiBody;
-use super::refusal::OpenAiRefusal;
+use super::refusal::{ErrorKind, OpenAiRefusal};
 use crate::state::AppState;
-use cortex_types::limits::FIELD_CHARS_MAX;
+use cortex_types::limits::{BODY_BYTES_MAX, FIELD_CHARS_MAX};
 use cortex_types::{EventId, TopicRef};
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 
 /// Source and channel of all that comes through this door.
@@ -161,6 +161,11 @@ fn words(texts: Vec<&str>, attachments: Vec<Value>, param: &'static str) -> Resu
     }
     let text = if is_blank { NO_WORDS.to_owned() } else { text };
     let attachments = (!attachments.is_empty()).then(|| json!({ "attachments": attachments }).to_string());
+    if text.len() + attachments.as_ref().map_or(0, String::len) > BODY_BYTES_MAX {
+        let problem = format!("the user's last message must have at most {BODY_BYTES_MAX} bytes");
+        let refusal = OpenAiRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorKind::InvalidRequest, problem);
+        return Err(refusal.param(param).code("payload_too_large"));
+    }
     Ok(Content { text, attachments })
 }
 

@@ -81,7 +81,8 @@ async fn what_was_under_way_when_a_client_left_waits_again_and_nothing_of_it_cou
         list["items"].as_array().unwrap().clone()
     };
     let connection = connect(&server, &said("hello")).await;
-    eventually("the answer to be under way", async || (of_status("leased").await.len() == 21).then_some(())).await;
+    eventually("the answer to be under way", async || (of_status("leased").await.len() == 21).then_some(()))
+        .await;
     drop(connection);
     let waiting = eventually("all to wait again", async || {
         let pending = of_status("pending").await;

@@ -93,6 +93,21 @@ async fn a_body_that_is_no_object_and_one_that_is_too_large_are_refused() {
 }
 
 #[tokio::test]
+async fn one_message_is_no_longer_than_an_event_while_a_history_may_be() {
+    let server = ServerSetup::never_answering().start().await;
+    let too_long = "x".repeat(1024 * 1024 + 1);
+    let refused = error(&server, "/v1/chat/completions", &said(&too_long)).await;
+    let code = json!("payload_too_large");
+    assert_eq!(refused, (413, json!("invalid_request_error"), code, json!("messages")));
+    assert_eq!(server.get("/api/v2/inbox").await.json(), json!({ "items": [] }));
+    let server = ServerSetup::echoing().start().await;
+    let history = json!({ "model": "cortex", "messages": [
+        { "role": "user", "content": too_long }, { "role": "user", "content": "hi" }] });
+    let answer = server.post("/v1/chat/completions", &history).await;
+    assert_eq!(content(&answer.json()), "You said: hi");
+}
+
+#[tokio::test]
 async fn a_model_that_nobody_has_is_a_404_that_says_which_there_are() {
     let server = ServerSetup::echoing().start().await;
     let not_found = (404, json!("invalid_request_error"), json!("model_not_found"), json!("model"));
