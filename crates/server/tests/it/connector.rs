@@ -1,6 +1,7 @@
 //! The connectors' door: seed 003's walk and everything around it.
 
 mod binding;
+mod clients;
 mod delivery;
 mod frames;
 mod limits;

@@ -1,0 +1,25 @@
+//! Other people's CloudEvents and WebSockets, unchanged, against this server.
+
+use cortex_testkit::{ForeignClients, ServerSetup};
+use serde_json::{Value, json};
+use std::path::Path;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_pypi_cloudevents_are_accepted_and_run_the_model_once() {
+    let server = ServerSetup::echoing().start().await;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/clients/cloud_events.py");
+    let base_url = format!("http://{}", server.address());
+    let seen = ForeignClients::Python.run(&script, &[("BASE_URL", &base_url)]).await.unwrap();
+    let Some(seen) = seen else { return };
+    let seen: Value = serde_json::from_str(seen.trim()).unwrap();
+    let expected = json!({
+        "pong": "pong",
+        "same": [true, true],
+        "texts": ["You said: hello", "You said: hello"],
+        "causes": [true, true],
+        "type": "assistant.message.outbound",
+        "refused": 4401,
+    });
+    assert_eq!(seen, expected);
+    assert_eq!(server.get("/api/v2/usage").await.json()["total"]["calls"], 2);
+}
