@@ -24,12 +24,8 @@ mod split;
 mod typing;
 
 pub use admission::GroupPolicy;
-pub(crate) use backoff::Backoff;
 pub use button::Button;
 pub use dialect::Dialect;
-pub(crate) use hand_in::{HandedIn, hand_in};
-pub(crate) use run::{Stopped, pause};
-
 pub use notebook::{Notebook, NotebookError};
 pub use pace::{PaceRules, Rate};
 pub use pairing::PairingCode;
@@ -39,3 +35,7 @@ pub use platform::{
     RemoteFile, Said,
 };
 pub use run::{Connector, ConnectorFailure, ConnectorSettings};
+
+pub(crate) use backoff::Backoff;
+pub(crate) use hand_in::{HandedIn, hand_in};
+pub(crate) use run::{Stopped, pause};

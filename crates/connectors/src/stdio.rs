@@ -173,11 +173,13 @@ impl Stdio {
         shared: &Shared<W>,
         message: PolledMessage,
     ) -> Result<(), StdioFailure> {
-        let waiting = |change: &dyn Fn(&mut HashMap<OutboxId, LeaseToken>)| {
-            change(&mut shared.unacked.lock().unwrap_or_else(PoisonError::into_inner));
-        };
         // Before it is written: the ack may come back at once.
-        waiting(&|unacked| drop(unacked.insert(message.message_id.clone(), message.lease_token.clone())));
+        let lease = message.lease_token.clone();
+        shared
+            .unacked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(message.message_id.clone(), lease);
         let line = Spoken::Message {
             message_id: &message.message_id,
             topic: &message.topic_key,

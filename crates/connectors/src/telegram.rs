@@ -312,3 +312,15 @@ struct ClearButtons<'a> {
 struct GetFile<'a> {
     file_id: &'a str,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_bot_api_is_spoken_to_at_its_own_pace() {
+        let pace = TelegramSettings::new(SecretString::from("1:a")).pace;
+        let seen = [pace.chat, pace.group, pace.overall].map(|rate| (rate.count, rate.per.as_secs()));
+        assert_eq!(seen, [(1, 1), (20, 60), (30, 1)]);
+    }
+}

@@ -77,6 +77,8 @@ fn a_connector_with_wrong_settings_is_shown_so_and_not_started_again() {
     assert_eq!((&shown["pid"], &shown["restarts"]), (&Value::Null, &json!(0)));
     assert!(shown["lastError"].as_str().unwrap().contains("check connectors.telegram.token"), "{shown}");
     assert_eq!(cortex.run(&["send", "hello"]).code, Some(0), "the server itself is well");
+    let doctor = cortex.run(&["doctor"]);
+    assert!(doctor.stdout.contains("telegram is misconfigured"), "{}", doctor.stdout);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use super::listen::Interrupted;
 use super::place::ChatPlace;
 use super::platform::{Click, Platform};
 use super::run::Connector;
-use super::said::rfc3339;
 use super::typing::Followed;
 use cortex_api::IngestRequest;
 use cortex_types::Millis;
@@ -64,7 +63,7 @@ impl<P: Platform> Connector<P> {
             topic_key,
             user_id: self.platform.user_id(user),
             text: if text.trim().is_empty() { "(pressed a button)".to_owned() } else { text },
-            occurred_at: rfc3339(occurred_at),
+            occurred_at: occurred_at.to_rfc3339(),
             metadata: Some(metadata),
         };
         match self.hand_in(&event).await? {

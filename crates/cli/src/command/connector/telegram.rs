@@ -92,14 +92,17 @@ fn connect(args: &Args, context: &Context) -> Result<Exit, Failure> {
         groups: block.groups,
         ..ConnectorSettings::default()
     };
+    let people = connector_settings.allow.len() + notebook.paired_people();
     let runtime = context.client_runtime()?;
     let ended = runtime.block_on(async {
         let stop = running::stop_when_told(args.supervised)?;
-        tracing::info!(
-            people = connector_settings.allow.len(),
-            "Telegram is connected to {}",
-            client.base_url()
-        );
+        tracing::info!(people, server = client.base_url(), "Telegram is listened to");
+        if people == 0 {
+            tracing::warn!(
+                "Nobody is heard yet; `{} connector telegram pair` lets you in",
+                context.program()
+            );
+        }
         Ok::<_, Failure>(Connector::new(telegram, client, notebook, connector_settings, stop).run().await)
     })?;
     match ended {
