@@ -10,6 +10,8 @@ mod delivery;
 mod dialect;
 mod file;
 mod hand_in;
+mod http;
+mod invite;
 mod listen;
 mod notebook;
 mod notice;
@@ -20,18 +22,21 @@ mod place;
 mod platform;
 mod run;
 mod said;
+mod socket;
 mod split;
 mod typing;
 
 pub use admission::GroupPolicy;
 pub use button::Button;
 pub use dialect::Dialect;
+pub(crate) use http::{Answer, Http, seconds_up};
 pub use notebook::{Notebook, NotebookError};
 pub use pace::{PaceRules, Rate};
 pub use pairing::PairingCode;
 pub use place::ChatPlace;
 pub use platform::{
-    Click, Ear, Happening, Inbound, OutgoingPart, PartBody, Platform, PlatformError, PlatformRules, Quote,
-    RemoteFile, Said,
+    Click, ClickAnswer, Ear, Happening, Inbound, OutgoingPart, PartBody, Platform, PlatformError,
+    PlatformRules, Quote, Reaction, RemoteFile, Said, Sign,
 };
 pub use run::{Connector, ConnectorFailure, ConnectorSettings};
+pub(crate) use socket::{Heard, Socket};

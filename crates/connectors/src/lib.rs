@@ -3,7 +3,7 @@
 mod kit;
 
 pub use kit::{
-    Button, ChatPlace, Click, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear, GroupPolicy,
-    Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody, Platform,
-    PlatformError, PlatformRules, Quote, Rate, RemoteFile, Said,
+    Button, ChatPlace, Click, ClickAnswer, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear,
+    GroupPolicy, Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody,
+    Platform, PlatformError, PlatformRules, Quote, Rate, Reaction, RemoteFile, Said, Sign,
 };
