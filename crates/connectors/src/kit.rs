@@ -28,6 +28,7 @@ mod typing;
 
 pub use admission::GroupPolicy;
 pub use button::Button;
+pub(crate) use button::approval_word;
 pub use dialect::Dialect;
 pub(crate) use http::{Answer, Http, seconds_up};
 pub use notebook::{Notebook, NotebookError};

@@ -1,9 +1,11 @@
 //! Telegram and its kin: processes that know only the wire.
 
 mod kit;
+mod matrix;
 
 pub use kit::{
     Button, ChatPlace, Click, ClickAnswer, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear,
     GroupPolicy, Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody,
     Platform, PlatformError, PlatformRules, Quote, Rate, Reaction, RemoteFile, Said, Sign,
 };
+pub use matrix::{Matrix, MatrixEar, MatrixSettings};
