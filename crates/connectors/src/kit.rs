@@ -30,7 +30,7 @@ pub use admission::GroupPolicy;
 pub use button::Button;
 pub(crate) use button::approval_word;
 pub use dialect::Dialect;
-pub(crate) use http::{Answer, Http, seconds_up};
+pub(crate) use http::{Answer, Http, encoded, query_of, seconds_up};
 pub use notebook::{Notebook, NotebookError};
 pub use pace::{PaceRules, Rate};
 pub use pairing::PairingCode;

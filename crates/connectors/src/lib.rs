@@ -2,6 +2,7 @@
 
 mod kit;
 mod matrix;
+mod telegram;
 
 pub use kit::{
     Button, ChatPlace, Click, ClickAnswer, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear,
@@ -9,3 +10,4 @@ pub use kit::{
     Platform, PlatformError, PlatformRules, Quote, Rate, Reaction, RemoteFile, Said, Sign,
 };
 pub use matrix::{Matrix, MatrixEar, MatrixSettings};
+pub use telegram::{Telegram, TelegramEar, TelegramSettings};

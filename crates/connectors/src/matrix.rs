@@ -6,10 +6,10 @@ mod sync;
 mod wire;
 
 use crate::kit::{
-    Button, ChatPlace, Click, ClickAnswer, Dialect, OutgoingPart, PaceRules, PartBody, Platform, PlatformError,
-    PlatformRules, Rate, RemoteFile, approval_word,
+    Button, ChatPlace, Click, ClickAnswer, Dialect, OutgoingPart, PaceRules, PartBody, Platform,
+    PlatformError, PlatformRules, Rate, RemoteFile, approval_word, encoded,
 };
-use homeserver::{Homeserver, encoded};
+use homeserver::Homeserver;
 use secrecy::SecretString;
 use serde::Serialize;
 use std::time::Duration;
@@ -93,13 +93,7 @@ impl Platform for Matrix {
     }
 
     fn place_of(&self, key: &str) -> Option<ChatPlace> {
-        // A room's id has colons of its own; an event's id begins with a dollar sign.
-        let (chat, thread) = match key.split_once(":$") {
-            Some((chat, thread)) => (chat, Some(format!("${thread}"))),
-            None => (key, None),
-        };
-        let is_room = chat.len() > 1 && chat.starts_with('!');
-        is_room.then(|| ChatPlace { chat: chat.to_owned(), thread, is_group: true })
+        room_of(key)
     }
 
     fn ear(&self) -> MatrixEar {
@@ -145,6 +139,17 @@ impl Platform for Matrix {
         let path = format!("/v1/media/download/{}/{}", encoded(server), encoded(media));
         self.server.download(self.server.get(&path), bytes_max).await
     }
+}
+
+/// The place that a topic names.
+fn room_of(key: &str) -> Option<ChatPlace> {
+    // A room's id has colons of its own; an event's id begins with a dollar sign.
+    let (chat, thread) = match key.split_once(":$") {
+        Some((chat, thread)) => (chat, Some(format!("${thread}"))),
+        None => (key, None),
+    };
+    let is_room = chat.len() > 1 && chat.starts_with('!');
+    is_room.then(|| ChatPlace { chat: chat.to_owned(), thread, is_group: true })
 }
 
 #[derive(Serialize)]
@@ -195,7 +200,9 @@ impl<'a> RoomMessage<'a> {
         }
         let formatted_body = match part.body {
             PartBody::Formatted(html) if choices.is_empty() => Some(html.to_owned()),
-            PartBody::Formatted(html) => Some(format!("{html}\n<p>{}</p>", lines(Choice::html).join("<br />"))),
+            PartBody::Formatted(html) => {
+                Some(format!("{html}\n<p>{}</p>", lines(Choice::html).join("<br />")))
+            }
             PartBody::Plain(_) => None,
         };
         let relates_to = part.place.thread.as_deref().map(|root| InThread {
@@ -248,17 +255,12 @@ mod tests {
 
     #[test]
     fn a_topic_names_a_room_and_perhaps_a_thread_in_it() {
-        let matrix = Matrix::new(MatrixSettings {
-            api_url: "http://127.0.0.1:9".to_owned(),
-            ..MatrixSettings::new("token".to_owned().into())
-        })
-        .unwrap();
         for key in ["!a:x.example", "!a:localhost:8448", "!a:x:$root", "!hash:$root:x"] {
-            assert_eq!(matrix.place_of(key).unwrap().key(), key);
+            assert_eq!(room_of(key).unwrap().key(), key);
         }
-        assert_eq!(matrix.place_of("!a:localhost:8448:$r:x").unwrap().chat, "!a:localhost:8448");
+        assert_eq!(room_of("!a:localhost:8448:$r:x").unwrap().chat, "!a:localhost:8448");
         for key in ["", "!", "-100:7", "$root"] {
-            assert_eq!(matrix.place_of(key), None, "{key}");
+            assert_eq!(room_of(key), None, "{key}");
         }
     }
 }

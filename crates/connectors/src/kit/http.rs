@@ -92,7 +92,8 @@ impl Http {
         url: &str,
         hosts: &[&str],
     ) -> Result<RequestBuilder, PlatformError> {
-        let refused = || PlatformError::Permanent(format!("{} named an address that is not its own", self.name));
+        let refused =
+            || PlatformError::Permanent(format!("{} named an address that is not its own", self.name));
         let url = Url::parse(url).map_err(|_| refused())?;
         let host = url.host_str().unwrap_or_default();
         let is_under = |known: &&str| {
@@ -106,7 +107,10 @@ impl Http {
     /// The address of a socket that the platform named: encrypted, unless the server itself is a plain one nearby.
     pub(crate) fn socket_url(&self, url: &str) -> Result<Url, PlatformError> {
         let refused = || {
-            PlatformError::Transient(format!("{} named a socket without encryption; it is not used", self.name))
+            PlatformError::Transient(format!(
+                "{} named a socket without encryption; it is not used",
+                self.name
+            ))
         };
         let url = Url::parse(url).map_err(|_| refused())?;
         let is_fine =
@@ -158,11 +162,38 @@ pub(crate) fn seconds_up(seconds: f64) -> u32 {
     u32::try_from(whole).unwrap_or(u32::MAX)
 }
 
+/// A segment of a path or a value of a query: ids hold letters that mean something in an address.
+pub(crate) fn encoded(segment: &str) -> String {
+    let mut text = String::new();
+    for byte in segment.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(byte))
+            }
+            other => text.push_str(&format!("%{other:02X}")),
+        }
+    }
+    // A segment of dots alone would climb.
+    if text.chars().all(|letter| letter == '.') { text.replace('.', "%2E") } else { text }
+}
+
+pub(crate) fn query_of(pairs: &[(&str, &str)]) -> String {
+    let pair = |(name, value): &(&str, &str)| format!("{name}={}", encoded(value));
+    pairs.iter().map(pair).collect::<Vec<_>>().join("&")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Once;
+
+    fn install_tls() {
+        static INSTALL: Once = Once::new();
+        INSTALL.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap_or_default());
+    }
 
     fn http(base: &str) -> Http {
+        install_tls();
         Http::new("Slack", "connectors.slack.apiUrl", base).unwrap()
     }
 
@@ -172,7 +203,9 @@ mod tests {
         let near = http("http://127.0.0.1:9/api");
         assert!(near.socket_url("wss://x.example/?t=1").is_ok());
         assert!(near.socket_url("ws://127.0.0.1:9/socket").is_ok());
-        for (http, url) in [(&near, "ws://x.example/"), (&far, "ws://127.0.0.1:9/"), (&near, "http://x"), (&near, "")] {
+        for (http, url) in
+            [(&near, "ws://x.example/"), (&far, "ws://127.0.0.1:9/"), (&near, "http://x"), (&near, "")]
+        {
             assert!(http.socket_url(url).is_err(), "{url}");
         }
     }
@@ -206,5 +239,12 @@ mod tests {
             let told = Http::new("Slack", "connectors.slack.apiUrl", url).unwrap_err().to_string();
             assert!(told.starts_with("connectors.slack.apiUrl "), "{told}");
         }
+    }
+
+    #[test]
+    fn ids_become_one_segment_of_a_path() {
+        assert_eq!(encoded("!a/b:x.example"), "%21a%2Fb%3Ax.example");
+        assert_eq!(encoded(".."), "%2E%2E");
+        assert_eq!(encoded("$ü"), "%24%C3%BC");
     }
 }

@@ -6,9 +6,6 @@ use super::platform::{Ear, Happening, Inbound, Platform, PlatformError};
 use super::run::{Connector, ConnectorFailure, Stopped};
 use std::time::Duration;
 
-/// Another listener with our account goes away when a person sees to it.
-const CONFLICT_WAIT: Duration = Duration::from_secs(15);
-
 /// Why dealing with something ended early.
 pub(super) enum Interrupted {
     Stopped,
@@ -53,7 +50,7 @@ impl<P: Platform> Connector<P> {
                     return Err(ConnectorFailure::Misconfigured(reason));
                 }
                 Err(error) => {
-                    let wait = wait_after(&error, &mut backoff);
+                    let wait = self.wait_after(&error, &mut backoff);
                     tracing::warn!(%error, wait_s = wait.as_secs_f32(), "cannot listen; trying again");
                     wait
                 }
@@ -105,17 +102,17 @@ impl<P: Platform> Connector<P> {
         })?;
         Ok(())
     }
-}
 
-fn wait_after(error: &PlatformError, backoff: &mut Backoff) -> Duration {
-    match error {
-        PlatformError::Conflict(_) => CONFLICT_WAIT,
-        PlatformError::RetryAfter { seconds } => Duration::from_secs(u64::from(*seconds)),
-        PlatformError::Transient(_)
-        | PlatformError::Permanent(_)
-        | PlatformError::CannotFormat(_)
-        | PlatformError::Moved { .. }
-        | PlatformError::TooBig
-        | PlatformError::Misconfigured(_) => backoff.wait(),
+    fn wait_after(&self, error: &PlatformError, backoff: &mut Backoff) -> Duration {
+        match error {
+            PlatformError::Conflict(_) => self.settings.conflict_wait,
+            PlatformError::RetryAfter { seconds } => Duration::from_secs(u64::from(*seconds)),
+            PlatformError::Transient(_)
+            | PlatformError::Permanent(_)
+            | PlatformError::CannotFormat(_)
+            | PlatformError::Moved { .. }
+            | PlatformError::TooBig
+            | PlatformError::Misconfigured(_) => backoff.wait(),
+        }
     }
 }

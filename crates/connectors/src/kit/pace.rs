@@ -41,9 +41,14 @@ impl Pacer {
             at = at.max(free(of_chat, self.rules.group, now));
         }
         // A moment that is taken for later does not hold up a chat that may speak now.
-        let taken_by_then = self.overall.iter().filter(|taken| **taken <= at).count();
-        if taken_by_then >= self.rules.overall.count {
-            at = at.max(self.overall[taken_by_then - self.rules.overall.count] + self.rules.overall.per);
+        loop {
+            let taken_by_then = self.overall.partition_point(|taken| *taken <= at);
+            let Some(first) = taken_by_then.checked_sub(self.rules.overall.count) else { break };
+            let free = self.overall.get(first).map_or(at, |oldest| *oldest + self.rules.overall.per);
+            if free <= at {
+                break;
+            }
+            at = free;
         }
         of_chat.push_back(at);
         let place = self.overall.partition_point(|taken| *taken <= at);

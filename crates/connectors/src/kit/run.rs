@@ -24,6 +24,8 @@ pub struct ConnectorSettings {
     pub groups: GroupPolicy,
     /// How often to look for messages when nothing else says that there are any.
     pub poll_every: Duration,
+    /// How long to wait for another listener with the same account to go: a person must see to it.
+    pub conflict_wait: Duration,
 }
 
 impl Default for ConnectorSettings {
@@ -32,6 +34,7 @@ impl Default for ConnectorSettings {
             allow: BTreeSet::new(),
             groups: GroupPolicy::default(),
             poll_every: Duration::from_millis(500),
+            conflict_wait: Duration::from_secs(15),
         }
     }
 }

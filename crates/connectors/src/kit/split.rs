@@ -174,7 +174,7 @@ mod tests {
     fn a_fence_that_is_cut_is_closed_and_opened_again() {
         let code = (0..60).map(|line| format!("let line_{line} = 1;\n")).collect::<String>();
         let parts = split(&format!("Look:\n\n```rust\n{code}```\n\nDone."), 400);
-        assert!(parts.len() > 3);
+        assert!(parts.len() >= 3);
         for part in &parts[1..parts.len() - 1] {
             assert!(part.starts_with("```rust\n") && part.ends_with("\n```"), "{part}");
         }

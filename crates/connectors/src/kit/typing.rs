@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, interval_at};
 
 /// Turns that are followed at the same time.
 const TURNS_MAX: usize = 64;
@@ -62,14 +62,14 @@ impl<P: Platform> Connector<P> {
     }
 
     async fn follow_turn(&self, followed: Followed) {
+        let mut shows = followed.press.is_none() && self.shows_typing(&followed.place).await;
         let Ok(mut live) = self.client.live(&followed.event).await else { return self.wake.notify_one() };
-        let until = Instant::now() + LONGEST;
-        let mut again = tokio::time::interval(self.platform.rules().typing_lasts * 4 / 5);
-        let mut shows = followed.press.is_none();
+        let lasts = self.platform.rules().typing_lasts * 4 / 5;
+        let (until, mut again) = (Instant::now() + LONGEST, interval_at(Instant::now() + lasts, lasts));
         let said = loop {
             tokio::select! {
                 _ = again.tick(), if shows => {
-                    shows = Instant::now() < until && self.platform.show_typing(&self.address(&followed.place)).await.is_ok();
+                    shows = Instant::now() < until && self.shows_typing(&followed.place).await;
                 }
                 next = live.next() => match next {
                     Some(Ok(LiveEvent::Done(done))) => break Some(done.text),
@@ -83,6 +83,11 @@ impl<P: Platform> Connector<P> {
         if let (Some(press), Some(None)) = (followed.press, said) {
             self.finish_prompt(&followed.place, press).await;
         }
+    }
+
+    /// Whether it is worth showing again.
+    async fn shows_typing(&self, place: &ChatPlace) -> bool {
+        self.platform.show_typing(&self.address(place)).await.is_ok()
     }
 
     async fn finish_prompt(&self, place: &ChatPlace, press: Press) {

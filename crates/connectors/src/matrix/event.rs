@@ -26,17 +26,18 @@ pub(super) fn happening(
         return Happening::Nothing;
     }
     let original = event.replaces().and(other).unwrap_or(&event);
-    let place = ChatPlace {
-        chat: room.to_owned(),
-        thread: original.thread_root().map(str::to_owned),
-        is_group,
-    };
+    let place =
+        ChatPlace { chat: room.to_owned(), thread: original.thread_root().map(str::to_owned), is_group };
     match event.kind.as_str() {
         "m.room.message" => said(event, other, place, me),
         "m.room.encrypted" => {
             let is_edit = false;
             let text = UNREADABLE.to_owned();
-            said_as(event, Words { text, files: Vec::new(), is_edit, is_addressed: false, quote: None }, place)
+            said_as(
+                event,
+                Words { text, files: Vec::new(), is_edit, is_addressed: false, quote: None },
+                place,
+            )
         }
         "m.reaction" => reaction(&event, place),
         _ => Happening::Nothing,

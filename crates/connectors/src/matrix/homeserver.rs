@@ -1,7 +1,7 @@
 //! Calls to the homeserver.
 
 use super::wire::{JoinedMembers, ProfileName, WhoAmI};
-use crate::kit::{Answer, Http, PlatformError, seconds_up};
+use crate::kit::{Answer, Http, PlatformError, encoded, seconds_up};
 use reqwest::{Method, RequestBuilder};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,8 @@ impl Homeserver {
     pub(super) fn new(api_url: &str, token: SecretString) -> Result<Self, PlatformError> {
         let text = token.expose_secret();
         if text.is_empty() || text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-            let reason = "connectors.matrix.token is no access token; your client shows one under Help & About";
+            let reason =
+                "connectors.matrix.token is no access token; your client shows one under Help & About";
             return Err(PlatformError::Misconfigured(reason.to_owned()));
         }
         let http = Http::new("the homeserver", "connectors.matrix.apiUrl", api_url)?;
@@ -122,25 +123,13 @@ fn classify(status: u16, code: &str, error: &str, wait: Option<f64>) -> Platform
         }
         (_, "M_UNKNOWN_TOKEN" | "M_MISSING_TOKEN" | "M_USER_DEACTIVATED") | (401, _) => {
             PlatformError::Misconfigured(
-                "the homeserver refuses the access token; check connectors.matrix.token and apiUrl".to_owned(),
+                "the homeserver refuses the access token; check connectors.matrix.token and apiUrl"
+                    .to_owned(),
             )
         }
         (400..=499, _) => PlatformError::Permanent(reason),
         (_, _) => PlatformError::Transient(reason),
     }
-}
-
-/// A segment of a path: ids hold letters that mean something in an address.
-pub(super) fn encoded(segment: &str) -> String {
-    let mut text = String::new();
-    for byte in segment.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
-            other => text.push_str(&format!("%{other:02X}")),
-        }
-    }
-    // A segment of dots alone would climb.
-    if text.chars().all(|letter| letter == '.') { text.replace('.', "%2E") } else { text }
 }
 
 #[cfg(test)]
@@ -167,12 +156,5 @@ mod tests {
         assert_eq!(kind(404, "M_NOT_FOUND", None), "permanent");
         assert_eq!(kind(413, "M_TOO_LARGE", None), "permanent");
         assert_eq!(kind(502, "", None), "transient");
-    }
-
-    #[test]
-    fn ids_become_one_segment_of_a_path() {
-        assert_eq!(encoded("!a/b:x.example"), "%21a%2Fb%3Ax.example");
-        assert_eq!(encoded(".."), "%2E%2E");
-        assert_eq!(encoded("$ü"), "%24%C3%BC");
     }
 }

@@ -1,9 +1,9 @@
 //! The listening end: `/sync` from where we were, what lies in a gap before it, and invitations.
 
 use super::event::{happening, wants};
-use super::homeserver::{Homeserver, Me, encoded};
+use super::homeserver::{Homeserver, Me};
 use super::wire::{InvitedRoom, JoinedRoom, MessagesAnswer, RoomEvent, StrippedEvent, SyncAnswer, Timeline};
-use crate::kit::{Ear, Happening, Inbound, PlatformError};
+use crate::kit::{Ear, Happening, Inbound, PlatformError, encoded, query_of};
 use serde_json::json;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -41,7 +41,8 @@ impl Ear for MatrixEar {
                 batch.extend(self.hear_room(&room, joined, since, me).await?);
             }
         }
-        let mut inbound: Vec<Inbound> = batch.into_iter().map(|what| Inbound { cursor: None, what }).collect();
+        let mut inbound: Vec<Inbound> =
+            batch.into_iter().map(|what| Inbound { cursor: None, what }).collect();
         // The batch has one cursor, so it stands behind all of it.
         inbound.push(Inbound { cursor: Some(answer.next_batch), what: Happening::Nothing });
         Ok(inbound)
@@ -61,9 +62,10 @@ impl MatrixEar {
             "state": {"types": ["m.room.member"], "lazy_load_members": true},
             "timeline": {"limit": limit}}});
         let poll = if since.is_some() { self.poll } else { Duration::ZERO };
-        let mut query = vec![("timeout", poll.as_millis().to_string()), ("filter", filter.to_string())];
-        query.extend(since.map(|since| ("since", since.to_owned())));
-        let request = self.server.get(&format!("/v3/sync?{}", written(&query))).timeout(poll + BEYOND_POLL);
+        let (timeout, filter) = (poll.as_millis().to_string(), filter.to_string());
+        let mut query = vec![("timeout", timeout.as_str()), ("filter", filter.as_str())];
+        query.extend(since.map(|since| ("since", since)));
+        let request = self.server.get(&format!("/v3/sync?{}", query_of(&query))).timeout(poll + BEYOND_POLL);
         self.server.ask(request).await
     }
 
@@ -104,8 +106,7 @@ impl MatrixEar {
         for _ in 0..PAGES_MAX {
             let Some(start) = from.take() else { break };
             let query = [("dir", "b"), ("limit", "100"), ("from", start.as_str()), ("to", since)];
-            let query = query.map(|(name, value)| (name, value.to_owned()));
-            let path = format!("/v3/rooms/{}/messages?{}", encoded(room), written(&query));
+            let path = format!("/v3/rooms/{}/messages?{}", encoded(room), query_of(&query));
             let page = match self.server.ask::<MessagesAnswer>(self.server.get(&path)).await {
                 Ok(page) => page,
                 Err(PlatformError::Permanent(reason)) => {
@@ -118,7 +119,11 @@ impl MatrixEar {
             events.extend(page.chunk);
         }
         if from.is_some() {
-            tracing::warn!(room, heard = events.len(), "too much was said while we were away; the oldest is not heard");
+            tracing::warn!(
+                room,
+                heard = events.len(),
+                "too much was said while we were away; the oldest is not heard"
+            );
         }
         events.reverse();
         Ok(events)
@@ -183,11 +188,6 @@ fn since_invited(mut events: Vec<RoomEvent>, me: &Me) -> Vec<RoomEvent> {
     events.split_off(start.unwrap_or(0))
 }
 
-fn written(query: &[(&str, String)]) -> String {
-    let pair = |(name, value): &(&str, String)| format!("{name}={}", encoded(value));
-    query.iter().map(pair).collect::<Vec<_>>().join("&")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,7 +206,10 @@ mod tests {
         let kept = |events: Vec<RoomEvent>| -> Vec<String> {
             since_invited(events, &me).into_iter().map(|event| event.event_id).collect()
         };
-        assert_eq!(kept(vec![said("1"), own("2", "invite", None), said("3"), own("4", "join", Some("invite"))]), ["2", "3", "4"]);
+        assert_eq!(
+            kept(vec![said("1"), own("2", "invite", None), said("3"), own("4", "join", Some("invite"))]),
+            ["2", "3", "4"]
+        );
         assert_eq!(kept(vec![said("1"), own("2", "join", None), said("3")]), ["2", "3"]);
         assert_eq!(kept(vec![said("1"), own("2", "join", Some("join")), said("3")]), ["1", "2", "3"]);
         assert_eq!(kept(vec![said("1"), own("2", "join", Some("invite"))]), ["1", "2"]);

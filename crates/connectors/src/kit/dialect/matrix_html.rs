@@ -48,7 +48,10 @@ mod tests {
 
     #[test]
     fn markdown_becomes_html() {
-        check("**bold** *it* ~~gone~~ `a<b`", "<p><strong>bold</strong> <em>it</em> <del>gone</del> <code>a&lt;b</code></p>");
+        check(
+            "**bold** *it* ~~gone~~ `a<b`",
+            "<p><strong>bold</strong> <em>it</em> <del>gone</del> <code>a&lt;b</code></p>",
+        );
         check("# Head\none\ntwo", "<h1>Head</h1>\n<p>one<br />\ntwo</p>");
         check("- a\n- b", "<ul>\n<li>a</li>\n<li>b</li>\n</ul>");
         check("```rust\n1 < 2\n```", "<pre><code class=\"language-rust\">1 &lt; 2\n</code></pre>");
@@ -62,8 +65,10 @@ mod tests {
         check("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;");
         check("![x](https://a.example/p.png)", "<p><a href=\"https://a.example/p.png\">x</a></p>");
         check("[x](javascript:alert(1))", "<p><a href=\"\">x</a></p>");
-        check("![a ![b](https://c.example)](https://d.example)",
-            "<p><a href=\"https://d.example\">a <a href=\"https://c.example\">b</a></a></p>");
+        check(
+            "![a ![b](https://c.example)](https://d.example)",
+            "<p><a href=\"https://d.example\">a <a href=\"https://c.example\">b</a></a></p>",
+        );
     }
 
     proptest! {

@@ -49,7 +49,10 @@ impl Page {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; what has no mark here is only its text")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a foreign enum; what has no mark here is only its text"
+    )]
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Heading { .. } | Tag::Strong => self.mark("*"),
@@ -88,7 +91,10 @@ impl Page {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; what has no mark here has no end either")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a foreign enum; what has no mark here has no end either"
+    )]
     fn end(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Paragraph => self.owe(if self.lists.is_empty() { 2 } else { 1 }),

@@ -112,9 +112,9 @@ impl Page {
             }
             Tag::TableHead | Tag::TableRow => self.is_first_cell = true,
             Tag::TableCell => {
-                if !std::mem::take(&mut self.is_first_cell) {
-                    self.text(" | ");
-                }
+                let divider = if self.is_first_cell { "" } else { " | " };
+                self.is_first_cell = false;
+                self.text(divider);
             }
             _ => {}
         }

@@ -44,7 +44,10 @@ fn a_reply_quotes_and_loses_its_fallback() {
     let said = heard(reply, Some(&ours));
     assert_eq!(said.text, "yes\n> kept");
     assert!(said.is_addressed, "a reply to us is for us");
-    assert_eq!(said.reply_to, Some(Quote { author: Some("@cortex:x".to_owned()), text: "before".to_owned() }));
+    assert_eq!(
+        said.reply_to,
+        Some(Quote { author: Some("@cortex:x".to_owned()), text: "before".to_owned() })
+    );
     let quoting = heard(json!({"msgtype": "m.text", "body": "> no reply\nx"}), None);
     assert_eq!(quoting.text, "> no reply\nx");
 }
@@ -88,14 +91,18 @@ fn files_come_with_their_caption() {
 
 #[test]
 fn what_nobody_said_is_nothing() {
-    let own = RoomEvent { sender: "@cortex:x".to_owned(), ..event("m.room.message", json!({"msgtype": "m.text"})) };
+    let own =
+        RoomEvent { sender: "@cortex:x".to_owned(), ..event("m.room.message", json!({"msgtype": "m.text"})) };
     for nothing in [
         own,
         event("m.room.message", json!({})),
         event("m.room.message", json!({"msgtype": "m.notice", "body": "a program"})),
         event("m.room.redaction", json!({"redacts": "$0"})),
         event("m.room.topic", json!({"topic": "x"})),
-        event("m.reaction", json!({"m.relates_to": {"rel_type": "m.annotation", "event_id": "$0", "key": "🎉"}})),
+        event(
+            "m.reaction",
+            json!({"m.relates_to": {"rel_type": "m.annotation", "event_id": "$0", "key": "🎉"}}),
+        ),
     ] {
         assert!(matches!(happened(nothing, None), Happening::Nothing));
     }
@@ -103,7 +110,14 @@ fn what_nobody_said_is_nothing() {
 
 #[test]
 fn thumbs_of_every_colour_are_signs() {
-    for (key, expected) in [("👍", Sign::Yes), ("👍🏽", Sign::Yes), ("✅", Sign::Yes), ("✔️", Sign::Yes), ("👎", Sign::No), ("❌", Sign::No)] {
+    for (key, expected) in [
+        ("👍", Sign::Yes),
+        ("👍🏽", Sign::Yes),
+        ("✅", Sign::Yes),
+        ("✔️", Sign::Yes),
+        ("👎", Sign::No),
+        ("❌", Sign::No),
+    ] {
         assert_eq!(sign(key), Some(expected), "{key}");
     }
     assert_eq!(sign("yes"), None);
