@@ -2,6 +2,7 @@
 
 mod kit;
 mod matrix;
+mod slack;
 mod telegram;
 
 pub use kit::{
@@ -10,4 +11,5 @@ pub use kit::{
     Platform, PlatformError, PlatformRules, Quote, Rate, Reaction, RemoteFile, Said, Sign,
 };
 pub use matrix::{Matrix, MatrixEar, MatrixSettings};
+pub use slack::{Slack, SlackEar, SlackSettings};
 pub use telegram::{Telegram, TelegramEar, TelegramSettings};
