@@ -11,5 +11,7 @@ mod matrix;
 mod people;
 mod resume;
 mod rules;
+mod slack;
+mod slack_api;
 mod stage;
 mod words;
