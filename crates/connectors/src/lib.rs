@@ -1,10 +1,12 @@
 //! Telegram and its kin: processes that know only the wire.
 
+mod discord;
 mod kit;
 mod matrix;
 mod slack;
 mod telegram;
 
+pub use discord::{Discord, DiscordEar, DiscordSettings};
 pub use kit::{
     Button, ChatPlace, Click, ClickAnswer, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear,
     GroupPolicy, Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody,

@@ -99,7 +99,7 @@ impl Http {
         let is_under = |known: &&str| {
             host == *known || host.strip_suffix(known).is_some_and(|before| before.ends_with('.'))
         };
-        let is_ours = url.scheme() == "https" && hosts.iter().any(|known| is_under(&known));
+        let is_ours = url.scheme() == "https" && hosts.iter().any(is_under);
         let is_base = Url::parse(&self.base).is_ok_and(|base| base.origin() == url.origin());
         if is_ours || is_base { Ok(self.client.request(Method::GET, url)) } else { Err(refused()) }
     }

@@ -248,3 +248,11 @@ pub enum PlatformError {
     #[error("{0}")]
     Misconfigured(String),
 }
+
+impl PlatformError {
+    /// A refusal for good of a call that must work means that these settings are wrong.
+    pub(crate) fn blaming(self, settings: &str) -> Self {
+        let Self::Permanent(reason) = self else { return self };
+        Self::Misconfigured(format!("{reason}; check {settings}"))
+    }
+}

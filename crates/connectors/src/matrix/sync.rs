@@ -86,10 +86,7 @@ impl MatrixEar {
                 None => None,
             };
             let is_group = self.is_group(room).await?;
-            match happening(event, other.as_ref(), room, is_group, me) {
-                Happening::Nothing => {}
-                happened => heard.push(happened),
-            }
+            heard.push(happening(event, other.as_ref(), room, is_group, me));
         }
         Ok(heard)
     }
@@ -154,8 +151,9 @@ impl MatrixEar {
 }
 
 fn invitation(room: &str, invited: &InvitedRoom, me: &Me) -> Option<Happening> {
-    let read = |raw: &Box<RawValue>| serde_json::from_str::<StrippedEvent>(raw.get()).ok();
-    let ours = invited.invite_state.events.iter().filter_map(read).find(|event| {
+    let events = invited.invite_state.events.iter();
+    let mut read = events.filter_map(|raw| serde_json::from_str::<StrippedEvent>(raw.get()).ok());
+    let ours = read.find(|event| {
         event.kind == "m.room.member"
             && event.state_key == me.id
             && event.content.membership.as_deref() == Some("invite")

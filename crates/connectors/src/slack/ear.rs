@@ -65,8 +65,10 @@ impl SlackEar {
         struct AuthTest {
             user_id: String,
         }
-        let who: AuthTest = self.web.look("auth.test", &[]).await.map_err(for_the_settings)?;
-        let url = self.web.open_connection().await.map_err(for_the_settings)?;
+        // A refusal of these calls is about the app.
+        let blamed = |error: PlatformError| error.blaming("connectors.slack.token, appToken and apiUrl");
+        let who: AuthTest = self.web.look("auth.test", &[]).await.map_err(blamed)?;
+        let url = self.web.open_connection().await.map_err(blamed)?;
         let socket = Socket::connect(&url).await?;
         Ok(Line { socket, me: Me { user: who.user_id }, owed: None })
     }
@@ -124,14 +126,4 @@ fn batch(happened: Vec<Happening>, id: String) -> Vec<Inbound> {
     let mut batch: Vec<Inbound> = happened.into_iter().map(|what| Inbound { cursor: None, what }).collect();
     batch.push(Inbound { cursor: Some(id), what: Happening::Nothing });
     batch
-}
-
-/// A refusal of the very first calls is about the app.
-fn for_the_settings(error: PlatformError) -> PlatformError {
-    match error {
-        PlatformError::Permanent(reason) => PlatformError::Misconfigured(format!(
-            "{reason}; check connectors.slack.token, appToken and apiUrl"
-        )),
-        other => other,
-    }
 }

@@ -232,6 +232,7 @@ async fn send(
     let id = rooms.sent.entry(txn).or_insert(next).clone();
     if is_new {
         rooms.timeline.push(Entry { room, event: message(&id, ME, content) });
+        server.news.notify_waiters();
     }
     planned.unwrap_or_else(|| Json(json!({"event_id": id})).into_response())
 }

@@ -48,7 +48,8 @@ impl Ledger {
         };
         match planned? {
             Planned::Refusal(status, body) => {
-                Some((StatusCode::from_u16(status).unwrap(), Json(body)).into_response())
+                let wait = body["retry_after"].as_f64().map(|wait| [("retry-after", wait.to_string())]);
+                Some((StatusCode::from_u16(status).unwrap(), wait, Json(body)).into_response())
             }
             Planned::Cut => {
                 let broken = futures::stream::once(async { Err::<Bytes, _>(std::io::Error::other("cut")) });

@@ -4,6 +4,8 @@
 
 mod bot_api;
 mod command;
+mod discord;
+mod discord_api;
 mod door;
 mod homeserver;
 mod ledger;

@@ -294,7 +294,6 @@ async fn a_flood_wait_is_waited_for_and_the_message_arrives_once() {
 async fn a_send_whose_answer_was_lost_is_repeated_under_the_same_name_and_shown_once() {
     let stage = stage(ServerSetup::echoing()).await;
     let connector = connected(&stage).await;
-    stage.api.ledger.plan("send", Planned::Refusal(502, json!({})));
     stage.api.ledger.plan("send", Planned::Cut);
     stage.api.say(ROOM, "$1", ADA, "hello");
     stage.outbox_when("the delivery", |row| row["status"] == "delivered").await;

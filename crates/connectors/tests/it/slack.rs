@@ -227,11 +227,9 @@ async fn files_are_fetched_with_the_token_from_slack_alone() {
 #[tokio::test]
 async fn a_flood_wait_is_waited_for_and_the_message_arrives_once() {
     let stage = stage(ServerSetup::echoing()).await;
-    stage
-        .api
-        .ledger
-        .plan("chat.postMessage", Planned::Refusal(429, json!({"ok": false, "error": "ratelimited"})));
+    let wait = json!({"ok": false, "error": "ratelimited", "retry_after": 1});
     stage.api.ledger.plan("chat.postMessage", Planned::Cut);
+    stage.api.ledger.plan("chat.postMessage", Planned::Refusal(429, wait));
     let connector = connect(&stage);
     stage.api.say(DIRECT, "1.0", ADA, "hello");
     let row = stage.outbox_when("the delivery", |row| row["status"] == "delivered").await;

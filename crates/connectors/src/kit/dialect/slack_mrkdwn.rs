@@ -83,9 +83,8 @@ impl Page {
             }
             Tag::TableHead | Tag::TableRow => self.is_first_cell = true,
             Tag::TableCell => {
-                if !std::mem::take(&mut self.is_first_cell) {
-                    self.say(" | ");
-                }
+                let mark = if std::mem::take(&mut self.is_first_cell) { "" } else { " | " };
+                self.say(mark);
             }
             _ => {}
         }
@@ -121,9 +120,8 @@ impl Page {
             TagEnd::Item | TagEnd::TableHead | TagEnd::TableRow => self.owe(1),
             TagEnd::Table | TagEnd::HtmlBlock => self.owe(2),
             TagEnd::Link | TagEnd::Image => {
-                if self.links.pop() == Some(true) {
-                    self.text.push('>');
-                }
+                let mark = if self.links.pop() == Some(true) { ">" } else { "" };
+                self.text.push_str(mark);
             }
             _ => {}
         }

@@ -19,10 +19,8 @@ fn happened(event: RoomEvent, other: Option<&RoomEvent>) -> Happening {
 
 #[track_caller]
 fn heard(content: Value, other: Option<&RoomEvent>) -> Said {
-    match happened(event("m.room.message", content), other) {
-        Happening::Said(said) => *said,
-        other => panic!("not said: {other:?}"),
-    }
+    let Happening::Said(said) = happened(event("m.room.message", content), other) else { panic!("not said") };
+    *said
 }
 
 #[test]
