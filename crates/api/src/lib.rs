@@ -3,6 +3,7 @@
 mod approval;
 mod channel;
 mod client;
+mod connector;
 mod context;
 mod engram;
 mod error;
@@ -28,6 +29,7 @@ pub use approval::{
 };
 pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
+pub use connector::{ConnectorList, ConnectorRow, ConnectorState};
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,

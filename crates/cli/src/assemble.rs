@@ -63,6 +63,7 @@ pub(crate) fn server(
         engram: engram(settings, effective),
         engram_allow_local: settings.engram.allow_local,
         tools: tools(settings, effective, home, environment)?,
+        connectors: Default::default(),
         more_routes: Default::default(),
     })
 }
@@ -186,7 +187,7 @@ fn base_folder(effective: &Effective, key: &str, home: &Home) -> PathBuf {
 /// The command of this program that runs one skill between two pipes.
 pub(crate) const SKILL_HOST: &str = "skill-host";
 
-fn own_program() -> Result<PathBuf, Failure> {
+pub(crate) fn own_program() -> Result<PathBuf, Failure> {
     // The kernel's own link: it leads to this very program even after an update replaced the file.
     let link = Path::new("/proc/self/exe");
     if link.exists() {
@@ -247,7 +248,7 @@ pub(crate) fn secrets(settings: &Settings, environment: &Environment) -> Vec<Sec
     let calendars = settings.calendars.values().filter_map(|place| place.split_once("://"));
     let calendars = calendars.map(|(_, address)| SecretString::from(address));
     let known = crate::redact::secrets_of(environment).chain(configured).chain(passwords);
-    known.chain(mcp).chain(calendars).collect()
+    known.chain(mcp).chain(calendars).chain(settings.connectors.secrets().cloned()).collect()
 }
 
 fn found_key(environment: &Environment, name: &str) -> Option<FoundKey> {

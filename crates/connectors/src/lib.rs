@@ -4,6 +4,7 @@ mod discord;
 mod kit;
 mod matrix;
 mod slack;
+mod stdio;
 mod telegram;
 
 pub use discord::{Discord, DiscordEar, DiscordSettings};
@@ -14,4 +15,5 @@ pub use kit::{
 };
 pub use matrix::{Matrix, MatrixEar, MatrixSettings};
 pub use slack::{Slack, SlackEar, SlackSettings};
+pub use stdio::{Stdio, StdioFailure};
 pub use telegram::{Telegram, TelegramEar, TelegramSettings};

@@ -1,6 +1,7 @@
 //! The HTTP server: one port, one guard, one file per resource; it puts the parts together.
 
 mod auth;
+mod board;
 mod body;
 mod config;
 mod fields;
@@ -16,6 +17,7 @@ mod start;
 mod state;
 
 pub use auth::OwnerKey;
+pub use board::ConnectorBoard;
 pub use body::JsonBody;
 pub use config::{ReadChannels, ServeConfig};
 pub use refusal::Refusal;

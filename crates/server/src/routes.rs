@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 
 mod approval;
 mod channel;
+mod connector;
 mod context;
 mod engram;
 mod event;
@@ -121,6 +122,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(channel::list))
         .routes(routes!(channel::reload))
         .routes(routes!(channel::shadow))
+        .routes(routes!(connector::list))
         .routes(routes!(context::show))
         .routes(routes!(context::compact))
         .routes(routes!(context::undo))

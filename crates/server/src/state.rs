@@ -1,6 +1,7 @@
 //! What every handler can reach.
 
 use crate::auth::KeyRing;
+use crate::board::ConnectorBoard;
 use crate::config::ReadChannels;
 use crate::guard::Doors;
 use cortex_bus::Bus;
@@ -22,6 +23,7 @@ pub(crate) struct App {
     pub(crate) read_channels: ReadChannels,
     pub(crate) runtime: Runtime,
     pub(crate) toolbox: Arc<Toolbox>,
+    pub(crate) connectors: ConnectorBoard,
     pub(crate) intake: Intake,
     pub(crate) outbox: OutboxDesk,
     pub(crate) store: Store,

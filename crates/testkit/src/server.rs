@@ -149,6 +149,7 @@ impl ServerSetup {
             engram: self.engram.clone(),
             engram_allow_local: self.engram_allow_local,
             tools,
+            connectors: Default::default(),
             more_routes: self.more_routes.clone(),
         };
         start_with_clock(config, Arc::clone(&self.clock)).await.expect("the server starts")

@@ -35,6 +35,7 @@ fn the_help_names_every_command() {
           trace        Show the whole way of an event: received, claimed, each step, sent, acknowledged,
                        with times
           channel      Look at channels and say what each may do
+          connector    Run a connector, or look at those that the server runs
           shadow       See what channels in shadow would have said
           context      See what the model would see, summarise it, and take a summary back
           usage        Show what the models were asked and what it cost

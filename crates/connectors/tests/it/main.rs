@@ -16,4 +16,5 @@ mod rules;
 mod slack;
 mod slack_api;
 mod stage;
+mod stdio;
 mod words;

@@ -1,0 +1,39 @@
+//! `cortex connector`.
+
+mod list;
+mod running;
+mod status;
+mod stdio;
+mod telegram;
+
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+
+/// Run a connector, or look at those that the server runs
+///
+/// A connector carries messages between a platform and the server. `connectors` in server.json configures them;
+/// `cortex serve` runs those that are enabled, and each can be run by hand.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Telegram(telegram::Args),
+    Stdio(stdio::Args),
+    /// Show which connectors there are, and which are configured and enabled
+    List,
+    /// Show how the connectors are that the server runs
+    Status,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    match &args.action {
+        Action::Telegram(args) => telegram::run(args, context),
+        Action::Stdio(args) => stdio::run(args, context),
+        Action::List => list::run(context),
+        Action::Status => status::run(context),
+    }
+}
