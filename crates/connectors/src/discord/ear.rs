@@ -59,6 +59,8 @@ impl Ear for DiscordEar {
         if self.line.is_none() {
             let resume = (!standing.session.is_empty() && !self.is_lost).then(|| standing.resume());
             self.line = Some(Line::open(&self.rest, resume.as_ref()).await?);
+            // Back at once, so that whoever waits to send knows that Discord is there.
+            return Ok(Vec::new());
         }
         if let Some(begun) = self.begun.clone() {
             return self.catch_up(begun, standing, &me).await;

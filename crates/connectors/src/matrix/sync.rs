@@ -21,13 +21,17 @@ pub struct MatrixEar {
     server: Homeserver,
     poll: Duration,
     members: HashMap<String, usize>,
+    /// The last poll went well, so the next one may wait.
+    is_steady: bool,
 }
 
 impl Ear for MatrixEar {
     async fn next(&mut self, cursor: Option<&str>) -> Result<Vec<Inbound>, PlatformError> {
         let server = self.server.clone();
         let me = server.me().await?;
-        let answer = self.sync(cursor).await?;
+        // After trouble the first poll is answered at once, so that whoever waits to send knows that the server is there.
+        let wait = if std::mem::take(&mut self.is_steady) { self.poll } else { Duration::ZERO };
+        let answer = self.sync(cursor, wait).await?;
         let mut batch: Vec<Happening> = Vec::new();
         for (room, invited) in answer.rooms.invite {
             batch.extend(invitation(&room, &invited, me));
@@ -45,27 +49,27 @@ impl Ear for MatrixEar {
             batch.into_iter().map(|what| Inbound { cursor: None, what }).collect();
         // The batch has one cursor, so it stands behind all of it.
         inbound.push(Inbound { cursor: Some(answer.next_batch), what: Happening::Nothing });
+        self.is_steady = true;
         Ok(inbound)
     }
 }
 
 impl MatrixEar {
     pub(super) fn new(server: Homeserver, poll: Duration) -> Self {
-        Self { server, poll, members: HashMap::new() }
+        Self { server, poll, members: HashMap::new(), is_steady: false }
     }
 
-    async fn sync(&self, since: Option<&str>) -> Result<SyncAnswer, PlatformError> {
+    async fn sync(&self, since: Option<&str>, wait: Duration) -> Result<SyncAnswer, PlatformError> {
         let limit = if since.is_some() { TIMELINE_MAX } else { 0 };
         let nothing = json!({"types": []});
         let filter = json!({"presence": nothing, "account_data": nothing, "room": {
             "ephemeral": nothing, "account_data": nothing,
             "state": {"types": ["m.room.member"], "lazy_load_members": true},
             "timeline": {"limit": limit}}});
-        let poll = if since.is_some() { self.poll } else { Duration::ZERO };
-        let (timeout, filter) = (poll.as_millis().to_string(), filter.to_string());
+        let (timeout, filter) = (wait.as_millis().to_string(), filter.to_string());
         let mut query = vec![("timeout", timeout.as_str()), ("filter", filter.as_str())];
         query.extend(since.map(|since| ("since", since)));
-        let request = self.server.get(&format!("/v3/sync?{}", query_of(&query))).timeout(poll + BEYOND_POLL);
+        let request = self.server.get(&format!("/v3/sync?{}", query_of(&query))).timeout(wait + BEYOND_POLL);
         self.server.ask(request).await
     }
 

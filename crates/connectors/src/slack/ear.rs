@@ -37,7 +37,11 @@ impl Ear for SlackEar {
     async fn next(&mut self, cursor: Option<&str>) -> Result<Vec<Inbound>, PlatformError> {
         let mut line = match self.line.take() {
             Some(line) => line,
-            None => self.connect().await?,
+            None => {
+                // Back at once, so that whoever waits to send knows that Slack is there.
+                self.line = Some(self.connect().await?);
+                return Ok(Vec::new());
+            }
         };
         // What could not be noted is not acknowledged; the line is dropped, and Slack sends it again.
         if let Some(owed) = line.owed.take() {

@@ -150,6 +150,7 @@ async fn a_session_that_is_cut_is_taken_up_again_and_nothing_is_lost_or_doubled(
 #[tokio::test]
 async fn the_cursor_is_stored_only_after_the_event_is_durable() {
     let stage = stage(ServerSetup::echoing()).await;
+    stage.api.wants_many_beats();
     let connector = connected(&stage).await;
     stage.door.close();
     let url = stage.api.put_file("a.png", b"x");
@@ -204,9 +205,15 @@ async fn what_was_said_while_the_session_was_lost_is_fetched() {
 #[tokio::test]
 async fn a_gateway_that_answers_no_heartbeat_is_left() {
     let stage = stage(ServerSetup::echoing()).await;
+    stage.api.wants_many_beats();
     let connector = connected(&stage).await;
     stage.api.ignore_beats();
     stage.api.ledger.after("resume", 1).await;
+    // The new line is there, so what waits is sent, though nobody says anything.
+    let event = json!({"source": "discord", "externalMessageId": "elsewhere", "idempotencyKey": "discord:elsewhere",
+        "topicKey": DIRECT, "userId": "discord:42", "text": "from elsewhere", "occurredAt": "2026-01-01T00:00:00Z"});
+    stage.server.accept(&event).await;
+    stage.api.posted_after(1).await;
     connector.stop().await;
 }
 

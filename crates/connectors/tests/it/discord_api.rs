@@ -32,6 +32,7 @@ struct Guild {
     /// The numbers that heartbeats confirmed.
     beats: Vec<Value>,
     is_deaf_to_beats: bool,
+    beats_fast: bool,
 }
 
 #[derive(Clone)]
@@ -105,6 +106,11 @@ impl DiscordApi {
 
     pub(crate) fn cut(&self, how: Cut) {
         self.cuts.send_modify(|(cuts, last)| (*cuts, *last) = (*cuts + 1, how));
+    }
+
+    /// From the next connection on.
+    pub(crate) fn wants_many_beats(&self) {
+        self.guild.lock().unwrap().beats_fast = true;
     }
 
     pub(crate) fn ignore_beats(&self) {
@@ -183,7 +189,8 @@ impl DiscordApi {
     async fn talk(self, mut socket: WebSocket) -> Option<()> {
         let mut cuts = self.cuts.subscribe();
         cuts.borrow_and_update();
-        send(&mut socket, &json!({"op": 10, "d": {"heartbeat_interval": 200}})).await?;
+        let beat = if self.guild.lock().unwrap().beats_fast { 200 } else { 45_000 };
+        send(&mut socket, &json!({"op": 10, "d": {"heartbeat_interval": beat}})).await?;
         let first = loop {
             let frame: Value = heard(&mut socket).await?;
             if frame["op"] != 1 {

@@ -126,7 +126,11 @@ async fn a_line_that_is_cut_or_taken_away_loses_nothing() {
     stage.api.say(DIRECT, "1.0", ADA, "one");
     stage.api.posted_after(1).await;
     stage.api.cut();
-    stage.api.say(DIRECT, "2.0", ADA, "two");
+    // Something that did not come from Slack is sent there, though nobody says anything.
+    stage.api.ledger.after("apps.connections.open", 2).await;
+    let event = json!({"source": "slack", "externalMessageId": "elsewhere", "idempotencyKey": "slack:elsewhere",
+        "topicKey": DIRECT, "userId": "slack:UADA", "text": "two", "occurredAt": "2026-01-01T00:00:00Z"});
+    stage.server.accept(&event).await;
     stage.api.posted_after(2).await;
     stage.api.send_away("refresh_requested");
     stage.api.say(DIRECT, "3.0", ADA, "three");
