@@ -170,7 +170,9 @@ fn take(frame: GatewayFrame, bring: &mpsc::Sender<Result<Dispatch, Ended>>) -> R
         }
         (7, _, _, _) => Err(Ended::Reconnect),
         (9, _, _, may_resume) => Err(match may_resume.as_ref().map(|raw| raw.get()) {
-            Some("true") => Ended::Reconnect,
+            Some("true") => {
+                Ended::Broken(PlatformError::Transient("the session cannot be taken up yet".to_owned()))
+            }
             Some(_) | None => Ended::SessionLost,
         }),
         (_, _, _, _) => Ok(()),

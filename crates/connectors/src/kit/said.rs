@@ -23,6 +23,13 @@ const NO_WORDS: &str = "(sent without words)";
 impl<P: Platform> Connector<P> {
     pub(super) async fn hear(&self, said: &Said) -> Result<(), Interrupted> {
         let is_allowed = self.is_allowed(&said.user);
+        // The words of a button mean the question, so nobody else has to be named with them.
+        if let Some((data, message)) = self.typed_press(said).filter(|_| is_allowed) {
+            let message = message.as_deref();
+            return self
+                .press(&said.external_id, &said.user, &said.place, message, &data, said.occurred_at)
+                .await;
+        }
         match judge(said, is_allowed, self.settings.groups, self.platform.rules().command_mark) {
             Verdict::Pass => {
                 tracing::debug!(event = said.external_id, is_allowed, "passed over");
@@ -40,14 +47,7 @@ impl<P: Platform> Connector<P> {
                 Ok(())
             }
             Verdict::Command(command) => self.obey(said, command).await,
-            Verdict::Event => match self.typed_press(said) {
-                Some((data, message)) => {
-                    let message = message.as_deref();
-                    self.press(&said.external_id, &said.user, &said.place, message, &data, said.occurred_at)
-                        .await
-                }
-                None => self.pass_on(said).await,
-            },
+            Verdict::Event => self.pass_on(said).await,
         }
     }
 

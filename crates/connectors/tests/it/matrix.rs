@@ -147,13 +147,15 @@ async fn a_sign_under_the_question_approves_the_call_that_waits() {
 }
 
 #[tokio::test]
-async fn the_exact_words_approve_as_well() {
+async fn the_exact_words_approve_as_well_and_need_no_mention() {
     let stage = stage(asking()).await;
+    stage.api.has_members(ROOM, 3);
     let connector = connected(&stage).await;
-    stage.api.say(ROOM, "$1", ADA, "stretch");
+    stage.api.say(ROOM, "$1", ADA, "Cortex, stretch");
     let question = stage.api.texts_after(1).await.remove(0);
     let words = question.split_whitespace().find(|word| word.ends_with(":approve")).unwrap();
     stage.outbox_when("the question", |row| row["status"] == "delivered").await;
+    stage.api.say(ROOM, "$stranger", STRANGER, words);
     stage.api.say(ROOM, "$2", ADA, words);
     stage.api.texts_after(3).await;
     eventually("the question to be closed", async || {
@@ -162,6 +164,7 @@ async fn the_exact_words_approve_as_well() {
     .await;
     connector.stop().await;
     assert_eq!(stage.jobs().await, 1);
+    assert_eq!(stage.events().await.len(), 2, "the request and one press");
 }
 
 #[tokio::test]
