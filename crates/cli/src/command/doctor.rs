@@ -1,5 +1,6 @@
 //! `cortex doctor`.
 
+mod connector;
 mod home;
 mod opening;
 mod service;
@@ -35,6 +36,7 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
     };
     let server = runtime.block_on(service::server(&home, context));
     checks.push(server.check);
+    checks.extend(runtime.block_on(connector::connectors(context)));
     let embedder = settings.as_ref().and_then(|(effective, settings)| embedder(effective, settings));
     let (database, counts) = home::database(&home, embedder.as_deref());
     checks.push(database);

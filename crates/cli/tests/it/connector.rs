@@ -77,6 +77,8 @@ fn a_connector_with_wrong_settings_is_shown_so_and_not_started_again() {
     assert_eq!((&shown["pid"], &shown["restarts"]), (&Value::Null, &json!(0)));
     assert!(shown["lastError"].as_str().unwrap().contains("check connectors.telegram.token"), "{shown}");
     assert_eq!(cortex.run(&["send", "hello"]).code, Some(0), "the server itself is well");
+    let doctor = cortex.run(&["doctor"]);
+    assert!(doctor.stdout.contains("telegram is misconfigured"), "{}", doctor.stdout);
 }
 
 #[test]
@@ -154,10 +156,15 @@ fn every_platform_says_what_is_wrong_with_its_settings() {
         assert_eq!(refused.code, Some(78), "{name}: {}", refused.stderr);
         assert!(refused.stderr.contains(&format!("connectors.{name}.token")), "{}", refused.stderr);
         let listed = cortex.run(&["config", "--server", "--list"]).stdout;
-        assert!(listed.contains(name) && !(listed + &refused.stderr).contains("s3cret"), "{}", refused.stderr);
+        assert!(
+            listed.contains(name) && !(listed + &refused.stderr).contains("s3cret"),
+            "{}",
+            refused.stderr
+        );
     }
     let known = Cortex::quiet().json(&["connector", "list", "--json"]);
-    let names: Vec<&str> = known.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        known.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["telegram", "matrix", "discord", "slack", "stdio"]);
 }
 

@@ -47,6 +47,11 @@ impl Notebook {
         Ok(Self { folder: folder.to_owned(), pages: Mutex::new(pages), _lock: lock })
     }
 
+    /// How many people were let in by a pairing code.
+    pub fn paired_people(&self) -> usize {
+        self.read(|pages| pages.allowed.len())
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -10,6 +10,7 @@ const KNOWN: Known = Known {
     title: "Discord",
     prefix: "discord:",
     token_help: "make a bot in Discord's developer portal and put its token into server.json, or give --token-file",
+    can_pair: true,
 };
 
 /// Connect a Discord bot to the server

@@ -10,6 +10,7 @@ const KNOWN: Known = Known {
     title: "Matrix",
     prefix: "matrix:",
     token_help: "make an account for the assistant and put its access token into server.json, or give --token-file",
+    can_pair: false,
 };
 
 /// Connect a Matrix account to the server

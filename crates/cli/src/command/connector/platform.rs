@@ -48,6 +48,18 @@ pub(super) struct Known {
     pub(super) prefix: &'static str,
     /// Where a token comes from.
     pub(super) token_help: &'static str,
+    /// Whether a person can send a code before being let in.
+    pub(super) can_pair: bool,
+}
+
+impl Known {
+    /// How somebody is let in.
+    fn let_in(&self, context: &Context) -> String {
+        match self.can_pair {
+            true => format!("`{} connector {} pair` lets you in", context.program(), self.name),
+            false => format!("connectors.{}.allow lists who is", self.name),
+        }
+    }
 }
 
 /// What a platform is made of.
@@ -132,11 +144,14 @@ pub(super) fn connect_with<P: Platform>(
         groups: block.groups,
         ..ConnectorSettings::default()
     };
+    let people = connector_settings.allow.len() + notebook.paired_people();
     let runtime = context.client_runtime()?;
     let ended = runtime.block_on(async {
         let stop = running::stop_when_told(args.supervised)?;
-        let people = connector_settings.allow.len();
-        tracing::info!(people, "{} is connected to {}", known.title, client.base_url());
+        tracing::info!(people, server = client.base_url(), "{} is listened to", known.title);
+        if people == 0 {
+            tracing::warn!("Nobody is heard yet; {}", known.let_in(context));
+        }
         Ok::<_, Failure>(Connector::new(platform, client, notebook, connector_settings, stop).run().await)
     })?;
     match ended {

@@ -11,6 +11,7 @@ const KNOWN: Known = Known {
     title: "Slack",
     prefix: "slack:",
     token_help: "make an app with Socket Mode and put its bot token (xoxb-) into server.json, or give --token-file",
+    can_pair: true,
 };
 
 /// Connect a Slack app to the server, by Socket Mode

@@ -10,6 +10,7 @@ const KNOWN: Known = Known {
     title: "Telegram",
     prefix: "tg:",
     token_help: "get one from BotFather and put it into server.json, or give --token-file",
+    can_pair: true,
 };
 
 /// Connect a Telegram bot to the server
