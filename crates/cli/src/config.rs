@@ -18,7 +18,7 @@ mod schema;
 mod settings;
 mod table;
 
-pub(crate) use connectors::{KNOWN_CONNECTORS, TelegramBlock};
+pub(crate) use connectors::{KNOWN_CONNECTORS, PlatformBlock};
 pub(crate) use diagnostic::ConfigError;
 pub(crate) use document::document;
 pub(crate) use edit::{EditError, set_channel_mode};

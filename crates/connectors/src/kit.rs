@@ -10,6 +10,8 @@ mod delivery;
 mod dialect;
 mod file;
 mod hand_in;
+mod http;
+mod invite;
 mod listen;
 mod notebook;
 mod notice;
@@ -20,22 +22,26 @@ mod place;
 mod platform;
 mod run;
 mod said;
+mod socket;
 mod split;
 mod typing;
 
 pub use admission::GroupPolicy;
 pub use button::Button;
+pub(crate) use button::approval_word;
 pub use dialect::Dialect;
 pub use notebook::{Notebook, NotebookError};
 pub use pace::{PaceRules, Rate};
 pub use pairing::PairingCode;
 pub use place::ChatPlace;
 pub use platform::{
-    Click, Ear, Happening, Inbound, OutgoingPart, PartBody, Platform, PlatformError, PlatformRules, Quote,
-    RemoteFile, Said,
+    Click, ClickAnswer, Ear, Happening, Inbound, OutgoingPart, PartBody, Platform, PlatformError,
+    PlatformRules, Quote, Reaction, RemoteFile, Said, Sign,
 };
 pub use run::{Connector, ConnectorFailure, ConnectorSettings};
 
 pub(crate) use backoff::Backoff;
 pub(crate) use hand_in::{HandedIn, hand_in};
+pub(crate) use http::{Answer, Http, encoded, query_of, seconds_up};
 pub(crate) use run::{Stopped, pause};
+pub(crate) use socket::{Heard, Socket};

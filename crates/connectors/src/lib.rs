@@ -1,13 +1,19 @@
 //! Telegram and its kin: processes that know only the wire.
 
+mod discord;
 mod kit;
+mod matrix;
+mod slack;
 mod stdio;
 mod telegram;
 
+pub use discord::{Discord, DiscordEar, DiscordSettings};
 pub use kit::{
-    Button, ChatPlace, Click, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear, GroupPolicy,
-    Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody, Platform,
-    PlatformError, PlatformRules, Quote, Rate, RemoteFile, Said,
+    Button, ChatPlace, Click, ClickAnswer, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear,
+    GroupPolicy, Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody,
+    Platform, PlatformError, PlatformRules, Quote, Rate, Reaction, RemoteFile, Said, Sign,
 };
+pub use matrix::{Matrix, MatrixEar, MatrixSettings};
+pub use slack::{Slack, SlackEar, SlackSettings};
 pub use stdio::{Stdio, StdioFailure};
 pub use telegram::{Telegram, TelegramEar, TelegramSettings};

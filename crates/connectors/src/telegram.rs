@@ -6,8 +6,8 @@ mod update;
 mod wire;
 
 use crate::kit::{
-    Button, ChatPlace, Click, Dialect, Ear, Happening, Inbound, OutgoingPart, PaceRules, PartBody, Platform,
-    PlatformError, PlatformRules, Rate, RemoteFile,
+    Button, ChatPlace, Click, ClickAnswer, Dialect, Ear, Happening, Inbound, OutgoingPart, PaceRules,
+    PartBody, Platform, PlatformError, PlatformRules, Rate, RemoteFile,
 };
 use bot::Bot;
 use secrecy::SecretString;
@@ -194,8 +194,8 @@ impl Platform for Telegram {
         self.bot.ask::<bool>("sendChatAction", &request).await.map(drop)
     }
 
-    async fn answer_click(&self, click: &Click, words: &str) -> Result<(), PlatformError> {
-        let request = AnswerClick { callback_query_id: &click.answer_id, text: words };
+    async fn answer_click(&self, click: &Click, answer: ClickAnswer) -> Result<(), PlatformError> {
+        let request = AnswerClick { callback_query_id: &click.answer_id, text: answer.words() };
         self.bot.ask::<bool>("answerCallbackQuery", &request).await.map(drop)
     }
 

@@ -1,7 +1,11 @@
 //! `cortex connector`.
 
+mod discord;
 mod list;
+mod matrix;
+mod platform;
 mod running;
+mod slack;
 mod status;
 mod stdio;
 mod telegram;
@@ -22,6 +26,9 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     Telegram(telegram::Args),
+    Matrix(matrix::Args),
+    Discord(discord::Args),
+    Slack(slack::Args),
     Stdio(stdio::Args),
     /// Show which connectors there are, and which are configured and enabled
     List,
@@ -32,6 +39,9 @@ enum Action {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.action {
         Action::Telegram(args) => telegram::run(args, context),
+        Action::Matrix(args) => matrix::run(args, context),
+        Action::Discord(args) => discord::run(args, context),
+        Action::Slack(args) => slack::run(args, context),
         Action::Stdio(args) => stdio::run(args, context),
         Action::List => list::run(context),
         Action::Status => status::run(context),

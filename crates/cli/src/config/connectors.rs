@@ -6,20 +6,27 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The connectors that have a block of their own.
-pub(crate) const KNOWN_CONNECTORS: &[&str] = &["telegram"];
+pub(crate) const KNOWN_CONNECTORS: &[&str] = &["telegram", "matrix", "discord", "slack"];
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ConnectorsBlock {
-    pub(crate) telegram: Option<TelegramBlock>,
+    telegram: Option<PlatformBlock>,
+    matrix: Option<PlatformBlock>,
+    discord: Option<PlatformBlock>,
+    slack: Option<PlatformBlock>,
 }
+
+/// How a connector reaches its platform.
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct TelegramBlock {
+pub(crate) struct PlatformBlock {
     /// Whether the server runs it.
     pub(crate) enabled: bool,
     pub(crate) token: Option<SecretString>,
+    /// Of Slack alone: the token for the socket.
+    pub(crate) app_token: Option<SecretString>,
     pub(crate) api_url: Option<String>,
     pub(crate) allow: Vec<Account>,
     pub(crate) groups: GroupPolicy,
@@ -47,20 +54,29 @@ impl Account {
 impl ConnectorsBlock {
     /// The connectors that the server runs.
     pub(crate) fn enabled(&self) -> Vec<&'static str> {
-        let telegram = self.telegram.as_ref().is_some_and(|block| block.enabled);
-        [("telegram", telegram)].into_iter().filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect()
+        let is_enabled = |name: &&&str| self.block(name).is_some_and(|block| block.enabled);
+        KNOWN_CONNECTORS.iter().filter(is_enabled).copied().collect()
+    }
+
+    /// The block of a connector.
+    pub(crate) fn block(&self, name: &str) -> Option<&PlatformBlock> {
+        match name {
+            "telegram" => self.telegram.as_ref(),
+            "matrix" => self.matrix.as_ref(),
+            "discord" => self.discord.as_ref(),
+            "slack" => self.slack.as_ref(),
+            _ => None,
+        }
     }
 
     /// Whether a connector has a block.
     pub(crate) fn is_configured(&self, name: &str) -> bool {
-        match name {
-            "telegram" => self.telegram.is_some(),
-            _ => false,
-        }
+        self.block(name).is_some()
     }
 
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &SecretString> {
-        self.telegram.iter().filter_map(|block| block.token.as_ref())
+        let blocks = KNOWN_CONNECTORS.iter().filter_map(|name| self.block(name));
+        blocks.flat_map(|block| [block.token.as_ref(), block.app_token.as_ref()]).flatten()
     }
 }
 
@@ -74,8 +90,13 @@ pub(crate) fn check_connectors(value: &Value) -> Result<(), String> {
     for (name, block) in blocks {
         // One block at a time, so that the error names it; a token is a text or wrong without being told.
         let one = json!({ name: block });
-        if block.get("token").is_some_and(|token| !token.is_string()) {
-            return Err(format!("has a wrong {name}: token must be a text"));
+        for secret in ["token", "appToken"] {
+            if block.get(secret).is_some_and(|token| !token.is_string()) {
+                return Err(format!("has a wrong {name}: {secret} must be a text"));
+            }
+        }
+        if name != "slack" && block.get("appToken").is_some() {
+            return Err(format!("has a wrong {name}: only slack has an appToken"));
         }
         serde_json::from_value::<ConnectorsBlock>(one)
             .map_err(|error| format!("has a wrong {name}: {error}"))?;
@@ -86,7 +107,7 @@ pub(crate) fn check_connectors(value: &Value) -> Result<(), String> {
 pub(crate) fn connectors_schema() -> Value {
     let text = json!({"type": "string", "minLength": 1});
     let account = json!({"type": ["integer", "string"]});
-    let telegram = json!({
+    let block = json!({
         "type": "object",
         "additionalProperties": false,
         "properties": {
@@ -98,12 +119,18 @@ pub(crate) fn connectors_schema() -> Value {
             "maxFileBytes": {"type": "integer", "minimum": 0},
         },
     });
-    json!({"type": "object", "additionalProperties": false, "properties": {"telegram": telegram}})
+    let mut blocks: serde_json::Map<String, Value> =
+        KNOWN_CONNECTORS.iter().map(|name| ((*name).to_owned(), block.clone())).collect();
+    if let Some(slack) = blocks.get_mut("slack") {
+        slack["properties"]["appToken"] = text;
+    }
+    json!({"type": "object", "additionalProperties": false, "properties": blocks})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use secrecy::ExposeSecret;
 
     #[test]
     fn a_telegram_block_is_read_as_people_write_it() {
@@ -113,20 +140,43 @@ mod tests {
         let block: ConnectorsBlock = serde_json::from_value(value).unwrap();
         assert_eq!(block.enabled(), ["telegram"]);
         let ids: Vec<String> =
-            block.telegram.unwrap().allow.iter().map(|account| account.id("tg:")).collect();
+            block.block("telegram").unwrap().allow.iter().map(|account| account.id("tg:")).collect();
         assert_eq!(ids, ["42", "43", "44"]);
         assert!(ConnectorsBlock::default().enabled().is_empty());
+    }
+
+    #[test]
+    fn every_platform_has_a_block_of_the_same_shape() {
+        let value = json!({
+            "matrix": {"enabled": true, "token": "m", "apiUrl": "https://h", "allow": ["@ada:h", "matrix:@bob:h"]},
+            "discord": {"enabled": false, "token": "d", "allow": ["123456789012345678"]},
+            "slack": {"enabled": true, "token": "xoxb-s", "appToken": "xapp-s", "allow": ["U1"]},
+        });
+        assert_eq!(check_connectors(&value), Ok(()));
+        let block: ConnectorsBlock = serde_json::from_value(value).unwrap();
+        assert_eq!(block.enabled(), ["matrix", "slack"]);
+        assert!(block.is_configured("discord") && !block.is_configured("telegram"));
+        let secrets: Vec<&str> = block.secrets().map(ExposeSecret::expose_secret).collect();
+        assert_eq!(secrets, ["m", "d", "xoxb-s", "xapp-s"]);
+        let ids: Vec<String> =
+            block.block("matrix").unwrap().allow.iter().map(|account| account.id("matrix:")).collect();
+        assert_eq!(ids, ["@ada:h", "@bob:h"]);
     }
 
     #[test]
     fn a_wrong_block_is_told_which_and_why_without_its_token() {
         for (value, expected) in [
             (json!([]), "must be an object"),
-            (json!({"telegramm": {}}), "has an unknown connector telegramm; known are telegram"),
+            (
+                json!({"telegramm": {}}),
+                "has an unknown connector telegramm; known are telegram, matrix, discord, slack",
+            ),
             (json!({"telegram": {"tokn": "s3cret"}}), "has a wrong telegram: unknown field `tokn`"),
             (json!({"telegram": {"groups": "some"}}), "has a wrong telegram: unknown variant `some`"),
             (json!({"telegram": {"token": ["s3cret"]}}), "has a wrong telegram: token must be a text"),
             (json!({"telegram": true}), "has a wrong telegram: "),
+            (json!({"slack": {"appToken": {"x": "s3cret"}}}), "has a wrong slack: appToken must be a text"),
+            (json!({"matrix": {"appToken": "s3cret"}}), "has a wrong matrix: only slack has an appToken"),
         ] {
             let told = check_connectors(&value).unwrap_err();
             assert!(told.starts_with(expected), "{value}: {told}");

@@ -190,7 +190,7 @@ pub(crate) const KEYS: &[Key] = &[
         "connectors",
         Kind::Connectors,
         Fallback::EmptyObject,
-        "Connectors: {\"telegram\": {enabled, token, apiUrl, allow, groups, maxFileBytes}}; the server runs those that are enabled. allow lists the user ids that are heard, none means nobody; groups is mention, all or off.",
+        "Connectors: {\"telegram\": {enabled, token, apiUrl, allow, groups, maxFileBytes}}, and matrix, discord and slack (which has an appToken, too); the server runs those that are enabled. allow lists the user ids that are heard, none means nobody; groups is mention, all or off.",
     ),
     key(
         "hippocampus",

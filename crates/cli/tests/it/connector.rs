@@ -135,6 +135,40 @@ fn a_wrong_block_stops_the_start_and_its_token_is_never_shown() {
 }
 
 #[test]
+fn every_platform_says_what_is_wrong_with_its_settings() {
+    let api = BotApi::start();
+    for (name, token) in [("matrix", "syt_s3cret"), ("discord", "s3cret"), ("slack", "xoxb-s3cret")] {
+        let none = Cortex::quiet().with_file("{}").run(&["connector", name]);
+        assert_eq!(none.code, Some(78), "{name}");
+        assert!(none.stderr.contains(&format!("connectors.{name} has no token")), "{}", none.stderr);
+        let mut block = json!({"token": token, "apiUrl": api.url});
+        if name == "slack" {
+            let file = json!({"connectors": {name: block}}).to_string();
+            let half = Cortex::quiet().with_file(&file).run(&["connector", name]);
+            assert_eq!(half.code, Some(78));
+            assert!(half.stderr.contains("connectors.slack has no appToken"), "{}", half.stderr);
+            block["appToken"] = json!("xapp-s3cret");
+        }
+        // This is no server of theirs: it refuses every token.
+        let file = json!({"connectors": {name: block}}).to_string();
+        let cortex = Cortex::quiet().with_file(&file);
+        let refused = cortex.run(&["connector", name]);
+        assert_eq!(refused.code, Some(78), "{name}: {}", refused.stderr);
+        assert!(refused.stderr.contains(&format!("connectors.{name}.token")), "{}", refused.stderr);
+        let listed = cortex.run(&["config", "--server", "--list"]).stdout;
+        assert!(
+            listed.contains(name) && !(listed + &refused.stderr).contains("s3cret"),
+            "{}",
+            refused.stderr
+        );
+    }
+    let known = Cortex::quiet().json(&["connector", "list", "--json"]);
+    let names: Vec<&str> =
+        known.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["telegram", "matrix", "discord", "slack", "stdio"]);
+}
+
+#[test]
 fn a_program_that_speaks_json_lines_is_bridged() {
     let cortex = Cortex::scripted(&json!({"otherwise": {"say": "You said: {{user}}"}})).started();
     let mut bridge = cortex

@@ -31,6 +31,11 @@ pub(crate) fn approval_word(data: &str) -> Option<&str> {
     approval_parts(data).map(|(_, word)| word)
 }
 
+/// The data of the button that says this word.
+pub(crate) fn data_with_word<'a>(buttons: &'a [Button], word: &str) -> Option<&'a str> {
+    buttons.iter().map(|button| button.data.as_str()).find(|data| approval_word(data) == Some(word))
+}
+
 fn approval_parts(data: &str) -> Option<(&str, &str)> {
     data.split_once(':').filter(|(token, _)| token.starts_with("apr_"))
 }

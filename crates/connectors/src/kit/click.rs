@@ -1,10 +1,10 @@
 //! Buttons that people press. A stranger's press is answered and changes nothing.
 
-use super::button::{approval_token, approval_word};
+use super::button::{approval_token, approval_word, data_with_word};
 use super::hand_in::HandedIn;
 use super::listen::Interrupted;
 use super::place::ChatPlace;
-use super::platform::{Click, Platform};
+use super::platform::{Click, ClickAnswer, Platform, Reaction, Sign};
 use super::run::Connector;
 use super::typing::Followed;
 use cortex_api::IngestRequest;
@@ -14,8 +14,9 @@ use serde_json::Map;
 impl<P: Platform> Connector<P> {
     /// Every press is answered at once, whoever it was.
     pub(super) async fn greet_click(&self, click: &Click) {
-        let words = if self.is_allowed(&click.user) { "Passed on." } else { "This is not for you." };
-        if let Err(error) = self.platform.answer_click(click, words).await {
+        let is_allowed = self.is_allowed(&click.user);
+        let answer = if is_allowed { ClickAnswer::PassedOn } else { ClickAnswer::NotForYou };
+        if let Err(error) = self.platform.answer_click(click, answer).await {
             tracing::debug!(%error, "a press could not be answered");
         }
     }
@@ -28,6 +29,25 @@ impl<P: Platform> Connector<P> {
         let message = click.message.as_deref();
         self.press(&click.external_id, &click.user, &click.place, message, &click.data, click.occurred_at)
             .await
+    }
+
+    /// A sign presses the button that it stands for; under anything else than an open question it means nothing.
+    pub(super) async fn take_reaction(&self, reaction: &Reaction) -> Result<(), Interrupted> {
+        let word = match reaction.sign {
+            Sign::Yes => "approve",
+            Sign::No => "deny",
+        };
+        let data = self.notebook.read(|pages| {
+            let prompt = pages.prompt_under(&reaction.message)?;
+            data_with_word(&prompt.buttons, word).map(str::to_owned)
+        });
+        let Some(data) = data.filter(|_| self.is_allowed(&reaction.user)) else {
+            tracing::debug!(event = reaction.external_id, "a sign is passed over");
+            return Ok(());
+        };
+        let message = Some(reaction.message.as_str());
+        let Reaction { external_id, user, place, occurred_at, .. } = reaction;
+        self.press(external_id, user, place, message, &data, *occurred_at).await
     }
 
     /// Hands a press in, in the topic of the message that has the button.

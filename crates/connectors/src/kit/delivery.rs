@@ -220,7 +220,8 @@ impl<P: Platform> Connector<P> {
         for _ in 0..FORMS_MAX {
             let address = self.address(place);
             self.wait_for_turn(&address).await?;
-            match self.platform.send(&OutgoingPart { place: &address, body, buttons, once }).await {
+            let outgoing = OutgoingPart { place: &address, body, plain: &part.plain, buttons, once };
+            match self.platform.send(&outgoing).await {
                 Err(PlatformError::CannotFormat(reason)) if body != PartBody::Plain(&part.plain) => {
                     tracing::debug!(reason, "sent as plain text instead");
                     body = PartBody::Plain(&part.plain);

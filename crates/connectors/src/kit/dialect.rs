@@ -1,5 +1,7 @@
 //! Markdown as each platform writes it. Every letter of the text is escaped; nothing of it becomes markup by accident.
 
+mod matrix_html;
+mod slack_mrkdwn;
 mod telegram_html;
 
 use super::split::units;
@@ -11,6 +13,10 @@ pub enum Dialect {
     Plain,
     /// The HTML subset of the Telegram Bot API; its length counts without the tags.
     TelegramHtml,
+    /// The HTML that Matrix clients show.
+    MatrixHtml,
+    /// Slack's mrkdwn.
+    SlackMrkdwn,
 }
 
 /// A text in a dialect.
@@ -26,6 +32,8 @@ impl Dialect {
         match self {
             Self::Plain => Rendered { text: markdown.to_owned(), units: units(markdown) },
             Self::TelegramHtml => telegram_html::render(markdown),
+            Self::MatrixHtml => matrix_html::render(markdown),
+            Self::SlackMrkdwn => slack_mrkdwn::render(markdown),
         }
     }
 
@@ -33,7 +41,7 @@ impl Dialect {
     pub(crate) fn escape(self, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),
-            Self::TelegramHtml => telegram_html::escaped(text),
+            Self::TelegramHtml | Self::MatrixHtml | Self::SlackMrkdwn => telegram_html::escaped(text),
         }
     }
 }

@@ -82,13 +82,16 @@ impl<P: Platform> Connector<P> {
         let external_id = match &inbound.what {
             Happening::Said(said) => Some(said.external_id.clone()),
             Happening::Clicked(click) => Some(click.external_id.clone()),
-            Happening::Moved { .. } | Happening::Nothing => None,
+            Happening::Reacted(reaction) => Some(reaction.external_id.clone()),
+            Happening::Invited { .. } | Happening::Moved { .. } | Happening::Nothing => None,
         };
         let is_known = external_id.as_ref().is_some_and(|id| self.notebook.read(|pages| pages.has_seen(id)));
         match &inbound.what {
-            Happening::Said(_) | Happening::Clicked(_) if is_known => {}
+            Happening::Said(_) | Happening::Clicked(_) | Happening::Reacted(_) if is_known => {}
             Happening::Said(said) => self.hear(said).await?,
             Happening::Clicked(click) => self.take_click(click).await?,
+            Happening::Reacted(reaction) => self.take_reaction(reaction).await?,
+            Happening::Invited { user, chat } => self.take_invite(user, chat).await?,
             Happening::Moved { from, to } => self.notebook.write(|pages| pages.move_chat(from, to))?,
             Happening::Nothing => {}
         }

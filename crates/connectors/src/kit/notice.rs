@@ -15,6 +15,7 @@ impl<P: Platform> Connector<P> {
             let part = OutgoingPart {
                 place: &address,
                 body: PartBody::Formatted(&part.formatted),
+                plain: &part.plain,
                 buttons: &[],
                 once: &once,
             };

@@ -130,10 +130,16 @@ impl Pages {
         self.prompts.iter().find(|prompt| prompt.buttons.iter().any(|button| button.data == data))
     }
 
+    /// The prompt that was sent as this message.
+    pub(crate) fn prompt_under(&self, message: &str) -> Option<&Prompt> {
+        self.prompts.iter().find(|prompt| prompt.message.as_deref() == Some(message))
+    }
+
     /// What is asked in a place, the oldest first.
     pub(crate) fn prompts_in(&self, place: &ChatPlace) -> Vec<Prompt> {
-        let home = self.home_of(place);
-        let is_here = |prompt: &&Prompt| self.home_of(&prompt.place) == home;
+        // By key: whether a place is a group cannot be read from a topic on every platform.
+        let home = self.home_of(place).key();
+        let is_here = |prompt: &&Prompt| self.home_of(&prompt.place).key() == home;
         self.prompts.iter().filter(is_here).cloned().collect()
     }
 

@@ -37,7 +37,7 @@ pub trait Platform: Send + Sync + 'static {
     fn answer_click(
         &self,
         click: &Click,
-        words: &str,
+        answer: ClickAnswer,
     ) -> impl Future<Output = Result<(), PlatformError>> + Send;
 
     /// Takes the buttons off a message that was sent.
@@ -46,6 +46,12 @@ pub trait Platform: Send + Sync + 'static {
         place: &ChatPlace,
         message: &str,
     ) -> impl Future<Output = Result<(), PlatformError>> + Send;
+
+    /// Enters a chat that we were asked into; only where a platform asks.
+    fn join(&self, chat: &str) -> impl Future<Output = Result<(), PlatformError>> + Send {
+        let reason = format!("nobody is asked into {chat} here");
+        async { Err(PlatformError::Permanent(reason)) }
+    }
 
     /// The bytes of a file, or `TooBig` once there are more than `bytes_max`.
     fn fetch(
@@ -95,6 +101,12 @@ pub struct Inbound {
 pub enum Happening {
     Said(Box<Said>),
     Clicked(Click),
+    Reacted(Reaction),
+    /// Somebody asks us into a chat.
+    Invited {
+        user: String,
+        chat: String,
+    },
     /// The platform gave a chat another id.
     Moved {
         from: String,
@@ -157,11 +169,47 @@ pub struct Click {
     pub occurred_at: Millis,
 }
 
+/// How a press is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClickAnswer {
+    PassedOn,
+    NotForYou,
+}
+
+impl ClickAnswer {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::PassedOn => "Passed on.",
+            Self::NotForYou => "This is not for you.",
+        }
+    }
+}
+
+/// Somebody put a sign under a message that asks something: on platforms without buttons that is the press.
+#[derive(Debug, Clone)]
+pub struct Reaction {
+    pub external_id: String,
+    pub place: ChatPlace,
+    pub user: String,
+    /// The message under which it is.
+    pub message: String,
+    pub sign: Sign,
+    pub occurred_at: Millis,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    Yes,
+    No,
+}
+
 /// One part of a message on its way out.
 #[derive(Debug, Clone, Copy)]
 pub struct OutgoingPart<'a> {
     pub place: &'a ChatPlace,
     pub body: PartBody<'a>,
+    /// The part as it was written, for platforms that want it beside the formatted one.
+    pub plain: &'a str,
     /// Only the last part has any.
     pub buttons: &'a [Button],
     /// The same for the same part, however often it is sent: for platforms that drop a repetition by themselves.
@@ -200,4 +248,12 @@ pub enum PlatformError {
     /// The settings are wrong; only a person can help.
     #[error("{0}")]
     Misconfigured(String),
+}
+
+impl PlatformError {
+    /// A refusal for good of a call that must work means that these settings are wrong.
+    pub(crate) fn blaming(self, settings: &str) -> Self {
+        let Self::Permanent(reason) = self else { return self };
+        Self::Misconfigured(format!("{reason}; check {settings}"))
+    }
 }

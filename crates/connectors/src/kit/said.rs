@@ -1,7 +1,7 @@
 //! What becomes of something that was said: an event, a command, a pairing, or nothing at all.
 
 use super::admission::{Verdict, judge};
-use super::button::approval_word;
+use super::button::data_with_word;
 use super::command::{Command, HELP};
 use super::hand_in::HandedIn;
 use super::listen::Interrupted;
@@ -23,6 +23,13 @@ const NO_WORDS: &str = "(sent without words)";
 impl<P: Platform> Connector<P> {
     pub(super) async fn hear(&self, said: &Said) -> Result<(), Interrupted> {
         let is_allowed = self.is_allowed(&said.user);
+        // The words of a button mean the question, so nobody else has to be named with them.
+        if let Some((data, message)) = self.typed_press(said).filter(|_| is_allowed) {
+            let message = message.as_deref();
+            return self
+                .press(&said.external_id, &said.user, &said.place, message, &data, said.occurred_at)
+                .await;
+        }
         match judge(said, is_allowed, self.settings.groups, self.platform.rules().command_mark) {
             Verdict::Pass => {
                 tracing::debug!(event = said.external_id, is_allowed, "passed over");
@@ -42,6 +49,13 @@ impl<P: Platform> Connector<P> {
             Verdict::Command(command) => self.obey(said, command).await,
             Verdict::Event => self.pass_on(said).await,
         }
+    }
+
+    /// Who types what a button of an open question stands for has pressed it.
+    fn typed_press(&self, said: &Said) -> Option<(String, Option<String>)> {
+        let data = said.text.trim();
+        let typed = |prompt: &Prompt| (data.to_owned(), prompt.message.clone());
+        self.notebook.read(|pages| pages.prompt_with(data).map(typed)).filter(|_| !said.is_edit)
     }
 
     fn may_try(&self, user: &str) -> bool {
@@ -171,9 +185,7 @@ impl<P: Platform> Connector<P> {
         word: &str,
         id: &str,
     ) -> Result<bool, Interrupted> {
-        let data =
-            prompt.buttons.iter().map(|button| &button.data).find(|data| approval_word(data) == Some(word));
-        let Some(data) = data else { return Ok(false) };
+        let Some(data) = data_with_word(&prompt.buttons, word) else { return Ok(false) };
         self.press(id, &said.user, &said.place, prompt.message.as_deref(), data, said.occurred_at).await?;
         Ok(true)
     }

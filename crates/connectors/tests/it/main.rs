@@ -4,10 +4,17 @@
 
 mod bot_api;
 mod command;
+mod discord;
+mod discord_api;
 mod door;
+mod homeserver;
+mod ledger;
+mod matrix;
 mod people;
 mod resume;
 mod rules;
+mod slack;
+mod slack_api;
 mod stage;
 mod stdio;
 mod words;

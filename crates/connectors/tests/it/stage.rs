@@ -1,11 +1,11 @@
-//! A Telegram connector between the test's own Bot API and a real server.
+//! A connector between the test's own platform, Telegram unless another is named, and a real server.
 
 use crate::bot_api::{BotApi, TOKEN};
 use crate::door::Door;
 use cortex_api::Client;
 use cortex_connectors::{
-    Connector, ConnectorFailure, ConnectorSettings, GroupPolicy, Notebook, PaceRules, Rate, Telegram,
-    TelegramSettings,
+    Connector, ConnectorFailure, ConnectorSettings, GroupPolicy, Notebook, PaceRules, Platform, Rate,
+    Telegram, TelegramSettings,
 };
 use cortex_testkit::{OWNER_KEY, RunningTestServer, ServerSetup, eventually};
 use serde_json::Value;
@@ -20,12 +20,15 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const ADA: i64 = 42;
 pub(crate) const STRANGER: i64 = 666;
 
-pub(crate) struct Stage {
-    pub(crate) api: BotApi,
+pub(crate) struct Stage<A = BotApi> {
+    pub(crate) api: A,
     pub(crate) server: RunningTestServer,
     pub(crate) door: Door,
     home: TempDir,
 }
+
+/// No limit that a test could feel.
+pub(crate) const FAST: Rate = Rate { count: 1_000, per: Duration::from_millis(1) };
 
 /// How a test wants its connector.
 pub(crate) struct Wish {
@@ -41,7 +44,7 @@ impl Default for Wish {
             allow: vec![ADA],
             groups: GroupPolicy::Mention,
             poll: Duration::from_secs(20),
-            chat_pace: Rate { count: 1_000, per: Duration::from_millis(1) },
+            chat_pace: FAST,
         }
     }
 }
@@ -72,18 +75,59 @@ impl RunningConnector {
 
 impl Stage {
     pub(crate) async fn with(setup: ServerSetup) -> Self {
-        let server = setup.start().await;
-        let door = Door::new().await;
-        door.open_to(server.address());
-        Self { api: BotApi::start().await, server, door, home: tempfile::tempdir().unwrap() }
+        Self::on(BotApi::start().await, setup).await
     }
 
     pub(crate) async fn echoing() -> Self {
         Self::with(ServerSetup::echoing()).await
     }
 
+    pub(crate) fn connect(&self) -> RunningConnector {
+        self.connect_as(Wish::default())
+    }
+
+    pub(crate) fn connect_as(&self, wish: Wish) -> RunningConnector {
+        let telegram = Telegram::new(TelegramSettings {
+            api_url: self.api.url.clone(),
+            poll: wish.poll,
+            file_bytes_max: 1_000,
+            pace: PaceRules { chat: wish.chat_pace, group: FAST, overall: FAST },
+            ..TelegramSettings::new(TOKEN.to_owned().into())
+        })
+        .unwrap();
+        self.run(telegram, wish.allow.iter().map(ToString::to_string).collect(), wish.groups)
+    }
+}
+
+impl<A> Stage<A> {
+    pub(crate) async fn on(api: A, setup: ServerSetup) -> Self {
+        let server = setup.start().await;
+        let door = Door::new().await;
+        door.open_to(server.address());
+        Self { api, server, door, home: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn run(
+        &self,
+        platform: impl Platform,
+        allow: BTreeSet<String>,
+        groups: GroupPolicy,
+    ) -> RunningConnector {
+        let client = Client::new(&self.door.url, Some(OWNER_KEY.to_owned().into())).unwrap();
+        let settings = ConnectorSettings {
+            allow,
+            groups,
+            poll_every: Duration::from_millis(20),
+            conflict_wait: Duration::from_millis(20),
+        };
+        let stop = CancellationToken::new();
+        let notebook = Notebook::open(&self.folder()).unwrap();
+        let task = tokio::spawn(Connector::new(platform, client, notebook, settings, stop.clone()).run());
+        RunningConnector { stop, task }
+    }
+
     pub(crate) fn folder(&self) -> PathBuf {
-        self.home.path().join("connectors/telegram")
+        self.home.path().join("connector")
     }
 
     /// What the connector has noted.
@@ -92,34 +136,7 @@ impl Stage {
         serde_json::from_str(&text).unwrap()
     }
 
-    pub(crate) fn connect(&self) -> RunningConnector {
-        self.connect_as(Wish::default())
-    }
-
-    pub(crate) fn connect_as(&self, wish: Wish) -> RunningConnector {
-        let fast = Rate { count: 1_000, per: Duration::from_millis(1) };
-        let telegram = Telegram::new(TelegramSettings {
-            api_url: self.api.url.clone(),
-            poll: wish.poll,
-            file_bytes_max: 1_000,
-            pace: PaceRules { chat: wish.chat_pace, group: fast, overall: fast },
-            ..TelegramSettings::new(TOKEN.to_owned().into())
-        })
-        .unwrap();
-        let client = Client::new(&self.door.url, Some(OWNER_KEY.to_owned().into())).unwrap();
-        let settings = ConnectorSettings {
-            allow: wish.allow.iter().map(ToString::to_string).collect::<BTreeSet<_>>(),
-            groups: wish.groups,
-            poll_every: Duration::from_millis(20),
-            conflict_wait: Duration::from_millis(20),
-        };
-        let stop = CancellationToken::new();
-        let notebook = Notebook::open(&self.folder()).unwrap();
-        let task = tokio::spawn(Connector::new(telegram, client, notebook, settings, stop.clone()).run());
-        RunningConnector { stop, task }
-    }
-
-    /// Every event that the server took from Telegram, oldest first.
+    /// Every event that the server took, oldest first.
     pub(crate) async fn events(&self) -> Vec<Value> {
         let list = self.server.get("/api/v2/inbox?limit=500").await.json();
         let mut rows = list["items"].as_array().unwrap().clone();
@@ -143,5 +160,10 @@ impl Stage {
             list["items"].as_array().unwrap().iter().find(|row| is_so(row)).cloned()
         })
         .await
+    }
+
+    /// How many jobs were made: what the tests' models want, and may not do unasked.
+    pub(crate) async fn jobs(&self) -> usize {
+        self.server.get("/api/v2/schedules").await.json()["items"].as_array().unwrap().len()
     }
 }

@@ -24,12 +24,12 @@ pub(super) fn client(context: &Context) -> Result<Client, Failure> {
 pub(super) fn start_log(
     settings: &Settings,
     context: &Context,
-    more: Option<&SecretString>,
+    more: Vec<SecretString>,
     is_supervised: bool,
 ) -> Result<(), Failure> {
     let home = context.home()?;
     let credentials = Credentials::read(&home)?;
-    let own = [credentials.token(), credentials.ingest_api_key(), more].into_iter().flatten().cloned();
+    let own = [credentials.token(), credentials.ingest_api_key()].into_iter().flatten().cloned().chain(more);
     let redactor = Redactor::new(assemble::secrets(settings, &context.environment).into_iter().chain(own));
     let sink = if is_supervised { LogSink::Parent } else { LogSink::Stderr };
     logging::start(&settings.log_level, sink, redactor)

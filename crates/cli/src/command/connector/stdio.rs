@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let settings = assemble::settings(&context.config()?)?;
-    running::start_log(&settings, context, None, false)?;
+    running::start_log(&settings, context, Vec::new(), false)?;
     let client = running::client(context)?;
     let runtime = context.client_runtime()?;
     let ended = runtime.block_on(async {

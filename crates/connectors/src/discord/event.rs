@@ -1,0 +1,130 @@
+//! From what the gateway sends to what happened.
+
+use super::wire::{DiscordFile, DiscordInteraction, DiscordMessage, DiscordUser};
+use crate::kit::{ChatPlace, Click, Happening, Quote, RemoteFile, Said};
+use cortex_types::Millis;
+use serde_json::value::RawValue;
+
+/// The first moment of Discord's ids.
+const EPOCH_MS: u64 = 1_420_070_400_000;
+const DEFAULT: u8 = 0;
+const REPLY: u8 = 19;
+const COMPONENT: u8 = 3;
+
+/// What a dispatch means; nothing when it is none of our business.
+pub(super) fn happening(kind: &str, data: &RawValue, me: &str) -> Happening {
+    let read = match kind {
+        "MESSAGE_CREATE" => serde_json::from_str(data.get()).map(|message| {
+            let message: DiscordMessage = message;
+            let is_group = message.guild_id.is_some();
+            said(message, is_group, me)
+        }),
+        "MESSAGE_UPDATE" => serde_json::from_str(data.get()).map(|message: DiscordMessage| {
+            let is_group = message.guild_id.is_some();
+            // Discord adds a preview by an update as well; a person's edit has a time.
+            if message.edited_timestamp.is_some() { said(message, is_group, me) } else { Happening::Nothing }
+        }),
+        "INTERACTION_CREATE" => serde_json::from_str(data.get()).map(click),
+        _ => return Happening::Nothing,
+    };
+    read.unwrap_or_else(|error| {
+        // One that cannot be read must not hold up those behind it.
+        tracing::warn!(%error, kind, "something of an unknown shape is passed over");
+        Happening::Nothing
+    })
+}
+
+pub(super) fn said(message: DiscordMessage, is_group: bool, me: &str) -> Happening {
+    let is_words = matches!(message.kind, DEFAULT | REPLY) && message.webhook_id.is_none();
+    let Some(author) = message.author.as_ref().filter(|author| is_words && !author.bot && author.id != me)
+    else {
+        return Happening::Nothing;
+    };
+    let text = words(&message, me);
+    let files: Vec<RemoteFile> = message.attachments.iter().map(remote).collect();
+    if text.is_empty() && files.is_empty() {
+        return Happening::Nothing;
+    }
+    let replied = message.referenced_message.as_deref();
+    let is_reply_to_us = replied.and_then(|replied| replied.author.as_ref()).is_some_and(|by| by.id == me);
+    let external_id = match &message.edited_timestamp {
+        Some(edited) => format!("{}-{edited}", message.id),
+        None => message.id.clone(),
+    };
+    Happening::Said(Box::new(Said {
+        external_id,
+        place: ChatPlace { chat: message.channel_id, thread: None, is_group },
+        user: author.id.clone(),
+        user_name: Some(name_of(author)),
+        text,
+        occurred_at: moment(&message.id),
+        is_addressed: !is_group || is_reply_to_us || message.mentions.iter().any(|user| user.id == me),
+        is_edit: message.edited_timestamp.is_some(),
+        reply_to: replied.map(quote),
+        files,
+        message: Some(message.id),
+    }))
+}
+
+fn click(interaction: DiscordInteraction) -> Happening {
+    let user = interaction.member.map(|member| member.user).or(interaction.user);
+    let (Some(user), Some(channel), Some(data)) = (user, interaction.channel_id, interaction.data) else {
+        return Happening::Nothing;
+    };
+    if interaction.kind != COMPONENT {
+        return Happening::Nothing;
+    }
+    Happening::Clicked(Click {
+        external_id: format!("click:{}", interaction.id),
+        answer_id: format!("{}/{}", interaction.id, interaction.token),
+        place: ChatPlace { chat: channel, thread: None, is_group: interaction.guild_id.is_some() },
+        user: user.id,
+        data: data.custom_id,
+        message: interaction.message.map(|message| message.id),
+        occurred_at: moment(&interaction.id),
+    })
+}
+
+fn quote(replied: &DiscordMessage) -> Quote {
+    let text = if replied.content.is_empty() { "something without words" } else { &replied.content };
+    Quote { author: replied.author.as_ref().map(name_of), text: text.to_owned() }
+}
+
+fn name_of(user: &DiscordUser) -> String {
+    user.global_name.clone().unwrap_or_else(|| user.username.clone())
+}
+
+/// What a person reads; our own name in front is dropped, so that a command is one.
+fn words(message: &DiscordMessage, me: &str) -> String {
+    let own = [format!("<@{me}>"), format!("<@!{me}>")];
+    let mut rest = message.content.trim();
+    while let Some(behind) = own.iter().find_map(|name| rest.strip_prefix(name.as_str())) {
+        rest = behind.trim_start_matches([' ', ':', ',']);
+    }
+    let mut text = rest.to_owned();
+    for user in &message.mentions {
+        let name = format!("@{}", name_of(user));
+        text = text.replace(&format!("<@{}>", user.id), &name).replace(&format!("<@!{}>", user.id), &name);
+    }
+    let stickers = message.sticker_items.iter().map(|sticker| format!("(sticker {})", sticker.name));
+    let parts = Some(text).filter(|text| !text.is_empty()).into_iter().chain(stickers);
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn remote(file: &DiscordFile) -> RemoteFile {
+    RemoteFile {
+        id: file.url.clone(),
+        name: file.filename.clone(),
+        kind: file.content_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned()),
+        bytes: file.size,
+    }
+}
+
+/// Discord's ids begin with the time.
+fn moment(id: &str) -> Millis {
+    let number: u64 = id.parse().unwrap_or(0);
+    Millis(i64::try_from((number >> 22) + EPOCH_MS).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests;
