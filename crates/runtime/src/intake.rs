@@ -4,7 +4,7 @@ use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
-use cortex_types::{AcceptedEvent, ChannelMode, EventId, Millis, NewEvent, Priority};
+use cortex_types::{AcceptedEvent, EventId, Millis, NewEvent, Priority};
 use metrics::counter;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub struct IncomingEvent {
     pub occurred_at: Millis,
     pub metadata_json: Option<String>,
     pub priority: Priority,
+    /// Where it came from when that is not its source, such as a webhook.
+    pub channel: Option<String>,
 }
 
 /// The one way into the inbox, whichever door an event came through.
@@ -30,7 +32,8 @@ impl Intake {
     /// Returns after the event is on disk.
     pub async fn accept(&self, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
-        if self.0.channels.borrow().mode_of(&draft.source) == ChannelMode::Off {
+        let channel = draft.channel.as_deref().unwrap_or(&draft.source);
+        if self.0.channels.borrow().is_off(channel, &draft.source) {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
         }
@@ -50,7 +53,7 @@ impl Intake {
             occurred_at: draft.occurred_at,
             metadata_json: draft.metadata_json,
             priority: if answers { Priority::Urgent } else { draft.priority },
-            channel: None,
+            channel: draft.channel,
             relationship: Some(relationship),
         };
         let accepted = self.0.store.inbox().accept(event, now).await?;

@@ -76,7 +76,8 @@ impl KeyRing {
         matches == 1
     }
 
-    fn charge(&self, peer: IpAddr) -> Verdict {
+    /// One more wrong credential of a peer.
+    pub(crate) fn charge(&self, peer: IpAddr) -> Verdict {
         if self.wrong.len() > PEERS_MAX {
             self.wrong.retain_recent();
         }
@@ -90,7 +91,7 @@ impl KeyRing {
     }
 }
 
-fn bearer(header: &HeaderValue) -> Option<&[u8]> {
+pub(crate) fn bearer(header: &HeaderValue) -> Option<&[u8]> {
     let (scheme, key) = header.as_bytes().split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"bearer ").then_some(key)
 }

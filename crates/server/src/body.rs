@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequest<S> for TextBody {
     }
 }
 
-async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Refusal> {
+pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Refusal> {
     let too_large = || {
         let detail = format!("Request body must be at most {bytes_max} bytes");
         Refusal::because(ErrorCode::PayloadTooLarge, detail)
@@ -60,7 +60,7 @@ async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Refusal
 }
 
 /// Counts brackets outside strings; one pass, no stack.
-fn is_too_deep(bytes: &[u8]) -> bool {
+pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for byte in bytes {
         match byte {

@@ -1,6 +1,7 @@
 //! What the server is told at its start.
 
 use crate::auth::OwnerKey;
+use crate::hook::Hooks;
 use axum::Router;
 use cortex_models::ModelsConfig;
 use cortex_runtime::{EngramSetting, RuntimeConfig};
@@ -38,6 +39,8 @@ pub struct ServeConfig {
     /// Whether programs on this machine may use `/engram` without a key.
     pub engram_allow_local: bool,
     pub tools: ToolboxConfig,
+    /// Webhooks that come in.
+    pub hooks: Hooks,
     /// More routes behind the same guard; the benchmarks put their baselines here.
     pub more_routes: Router,
 }

@@ -102,7 +102,7 @@ fn is_open(app: &AppState, request: &Request) -> bool {
     let found = OPEN_ROUTES.iter().find(|route| route.is_at(request.uri().path()));
     match found.map(|route| route.to) {
         None => false,
-        Some(OpenTo::Everybody) => true,
+        Some(OpenTo::Everybody | OpenTo::SendersOfHooks) => true,
         Some(OpenTo::LocalEngramClients) => {
             app.doors.engram_is_open
                 && peer(request).is_loopback()
@@ -112,7 +112,7 @@ fn is_open(app: &AppState, request: &Request) -> bool {
     }
 }
 
-fn peer(request: &Request) -> IpAddr {
+pub(crate) fn peer(request: &Request) -> IpAddr {
     request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0)
 }
 

@@ -16,6 +16,7 @@ mod engram;
 mod event;
 mod gardener;
 mod health;
+mod hook;
 mod inbox;
 pub(crate) mod ingest;
 mod memory;
@@ -43,6 +44,8 @@ pub enum OpenTo {
     Everybody,
     /// A program on this machine that is no web page, where `engram.allowLocal` says so.
     LocalEngramClients,
+    /// Who shows what the hook asks for; the handler judges that (D72).
+    SendersOfHooks,
 }
 
 /// The routes that need no credential. Every other route answers 401 without one.
@@ -51,6 +54,7 @@ pub const OPEN_ROUTES: &[OpenRoute] = &[
     OpenRoute { path: "/healthz", to: OpenTo::Everybody },
     OpenRoute { path: "/readyz", to: OpenTo::Everybody },
     OpenRoute { path: "/engram/*", to: OpenTo::LocalEngramClients },
+    OpenRoute { path: "/hooks/*", to: OpenTo::SendersOfHooks },
 ];
 
 impl OpenRoute {
@@ -86,6 +90,7 @@ fn documented() -> OpenApiRouter<AppState> {
 fn spine() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(ingest::ingest))
+        .routes(routes!(hook::receive))
         .routes(routes!(outbox::poll))
         .routes(routes!(outbox::ack))
         .routes(routes!(outbox::nack))

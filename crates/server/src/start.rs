@@ -104,6 +104,7 @@ pub async fn start_with_clock(
         bus,
         clock: Arc::clone(&clock),
         keys: KeyRing::new(&keys),
+        hooks: config.hooks,
         doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.engram_allow_local),
         metrics: metrics::handle(),
         address,

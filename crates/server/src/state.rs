@@ -3,6 +3,7 @@
 use crate::auth::KeyRing;
 use crate::config::ReadChannels;
 use crate::guard::Doors;
+use crate::hook::Hooks;
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_runtime::{Gardener, Intake, OutboxDesk, Runtime};
@@ -28,6 +29,7 @@ pub(crate) struct App {
     pub(crate) bus: Bus,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keys: KeyRing,
+    pub(crate) hooks: Hooks,
     pub(crate) doors: Doors,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) address: SocketAddr,

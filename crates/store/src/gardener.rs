@@ -193,8 +193,9 @@ impl GardenerDiary<'_> {
     }
 }
 
-const BY_PEOPLE: &str =
-    "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')";
+/// `is_machine_channel`, in SQL.
+const BY_PEOPLE: &str = "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')
+    AND coalesce(inbox_messages.channel, '') NOT GLOB 'hook:*'";
 
 fn runs(connection: &Connection) -> Result<Vec<GardenerRun>, StoreError> {
     let mut statement = connection

@@ -209,5 +209,6 @@ fn said(topic: &str, text: &str) -> IncomingEvent {
         occurred_at: Millis(1),
         metadata_json: None,
         priority: Priority::Normal,
+        channel: None,
     }
 }

@@ -36,6 +36,7 @@ async fn heard(flow: &TestRuntime, topic: &TopicRef, user: &str, text: &str) -> 
         occurred_at: Millis(1),
         metadata_json: None,
         priority: Priority::Normal,
+        channel: None,
     };
     flow.runtime.intake().accept(event).await.unwrap()
 }

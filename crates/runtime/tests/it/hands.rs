@@ -165,6 +165,7 @@ impl Stage {
             occurred_at: Millis(1),
             metadata_json: metadata.map(str::to_owned),
             priority: Priority::Normal,
+            channel: None,
         };
         let accepted = self.flow.runtime.intake().accept(event).await.unwrap();
         self.settled().await;

@@ -27,6 +27,11 @@ pub(crate) async fn ingest(
 ) -> Result<(StatusCode, Json<IngestAnswer>), Refusal> {
     let accepted = app.intake.accept(read_event(&body)?).await?;
     fail_point!("ingest.before_response");
+    Ok(answered(accepted))
+}
+
+/// What the sender is told.
+pub(crate) fn answered(accepted: AcceptedEvent) -> (StatusCode, Json<IngestAnswer>) {
     let (code, event_id, status) = match accepted {
         AcceptedEvent::Queued(id) => (StatusCode::ACCEPTED, Some(id), IngestStatus::Queued),
         AcceptedEvent::Duplicate { first, .. } => {
@@ -34,7 +39,7 @@ pub(crate) async fn ingest(
         }
         AcceptedEvent::ChannelOff => (StatusCode::OK, None, IngestStatus::ChannelOff),
     };
-    Ok((code, Json(IngestAnswer { event_id, status })))
+    (code, Json(IngestAnswer { event_id, status }))
 }
 
 /// Checks the body of an ingest; a refusal names every bad field.
@@ -59,6 +64,7 @@ pub fn read_event(body: &Map<String, Value>) -> Result<IncomingEvent, Refusal> {
         occurred_at,
         metadata_json,
         priority,
+        channel: None,
     })
 }
 
