@@ -23,8 +23,9 @@ pub struct ChannelRow {
 
 impl ChannelDesk {
     /// Puts settings in force at once; returns how many waiting messages may no longer leave.
-    pub async fn apply(&self, settings: ChannelSettings) -> Result<usize, StoreError> {
+    pub async fn apply(&self, mut settings: ChannelSettings) -> Result<usize, StoreError> {
         let parts = &self.0;
+        settings.sources = parts.store.channels().sources().await?;
         let suppressed = parts.store.channels().set_modes(&settings, parts.clock.now()).await?;
         parts.channels.send_replace(Arc::new(settings));
         parts.arrived.notify_one();
@@ -58,6 +59,20 @@ impl ChannelDesk {
     }
 }
 
+/// The channel of a source has another name than the source: remembers it, once.
+pub(crate) async fn learn_source(parts: &Parts, source: &str, channel: &str) -> Result<(), StoreError> {
+    if parts.channels.borrow().channel_of(source) == channel {
+        return Ok(());
+    }
+    parts.store.channels().learn_source(source.to_owned(), channel.to_owned()).await?;
+    parts.channels.send_modify(|settings| {
+        let mut learned = ChannelSettings::clone(settings);
+        learned.sources.insert(source.to_owned(), channel.to_owned());
+        *settings = Arc::new(learned);
+    });
+    Ok(())
+}
+
 /// Where an answer to `event` goes that is sent to `channel`; an error is for the user (D19).
 pub(crate) async fn target_topic(
     parts: &Parts,
@@ -67,9 +82,9 @@ pub(crate) async fn target_topic(
     let settings = Arc::clone(&parts.channels.borrow());
     let listed = settings.channels.get(channel);
     if let Some(topic_key) = listed.and_then(|setting| setting.topic.clone()) {
-        return Ok(Ok(TopicRef { source: channel.to_owned(), topic_key }));
+        return Ok(Ok(TopicRef { source: settings.source_of(channel).to_owned(), topic_key }));
     }
-    if channel == event.topic.source {
+    if channel == event.topic.source || channel == settings.channel_of(&event.topic.source) {
         return Ok(Ok(event.topic.clone()));
     }
     let accounts = settings.accounts_of(&event.user_id);

@@ -46,6 +46,32 @@ impl Channels<'_> {
         self.0.write(move |connection| set_modes(connection, &settings, now)).await
     }
 
+    /// From now on what comes from `source` is on `channel`, and has its mode (D18).
+    pub async fn learn_source(&self, source: String, channel: String) -> Result<(), StoreError> {
+        self.0
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "INSERT INTO channel_sources(source, channel) VALUES (?1, ?2)
+                         ON CONFLICT(source) DO UPDATE SET channel = ?2",
+                    )?
+                    .execute([source, channel])?;
+                topic::refresh_all(connection)
+            })
+            .await
+    }
+
+    /// The channel of each source that was learned.
+    pub async fn sources(&self) -> Result<BTreeMap<String, String>, StoreError> {
+        self.0
+            .read(|connection| {
+                let mut statement = connection.prepare_cached("SELECT source, channel FROM channel_sources")?;
+                let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
     /// The newest topic of a person on a channel.
     pub async fn newest_topic(
         &self,
@@ -151,7 +177,10 @@ const UNLISTED: &str = "";
 
 fn listed(connection: &Connection, channel: &str) -> Result<Option<ChannelMode>, StoreError> {
     let word: Option<String> = connection
-        .prepare_cached("SELECT mode FROM channel_modes WHERE channel = ?1")?
+        .prepare_cached(
+            "SELECT mode FROM channel_modes
+             WHERE channel = coalesce((SELECT channel FROM channel_sources WHERE source = ?1), ?1)",
+        )?
         .query_row([channel], |row| row.get(0))
         .optional()?;
     let mode = word.map(|word| word.parse()).transpose();
@@ -208,7 +237,8 @@ pub(crate) fn spoke(
     connection
         .prepare_cached(
             "INSERT INTO channel_states(channel, user_id, topic_id, last_message_at, summary, layer)
-             VALUES (?1, ?2, ?3, ?4, ?5, 'foreground')
+             VALUES (coalesce((SELECT channel FROM channel_sources WHERE source = ?1), ?1), ?2, ?3, ?4, ?5,
+               'foreground')
              ON CONFLICT(topic_id, user_id) DO UPDATE SET last_message_at = ?4, summary = ?5, layer = 'foreground'",
         )?
         .execute(params![event.topic.source, event.user_id, topic, now.0, summary])?;
@@ -218,17 +248,15 @@ pub(crate) fn spoke(
 /// Something was said in a topic from elsewhere.
 pub(crate) fn spoken_to(
     connection: &Connection,
-    channel: &str,
     topic: i64,
     summary: &str,
     now: Millis,
 ) -> Result<(), StoreError> {
     connection
         .prepare_cached(
-            "UPDATE channel_states SET last_message_at = ?3, summary = ?4, layer = 'foreground'
-             WHERE channel = ?1 AND topic_id = ?2",
+            "UPDATE channel_states SET last_message_at = ?2, summary = ?3, layer = 'foreground' WHERE topic_id = ?1",
         )?
-        .execute(params![channel, topic, now.0, summary])?;
+        .execute(params![topic, now.0, summary])?;
     Ok(())
 }
 

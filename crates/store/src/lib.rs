@@ -9,6 +9,7 @@ mod channel;
 mod checkpoint;
 mod checksum;
 mod checkup;
+mod connector;
 mod error;
 mod fact;
 mod gardener;
@@ -44,6 +45,7 @@ pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resol
 pub use audit::AuditRow;
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
 pub use checkup::{Checkup, HomeCounts, check_up};
+pub use connector::{ConnectorBinding, ConnectorSession, Connectors};
 pub use error::StoreError;
 pub use fact::{
     Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
@@ -54,7 +56,7 @@ pub use health::StoreHealth;
 pub use history::{History, HistoryFilter, SaidTurn};
 pub use home_lock::{HomeLock, LockError};
 pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
-pub use key::{KeyRow, Keys};
+pub use key::{ConnectorKey, KeyRow, Keys, NameTaken};
 pub use listing::{Page, PageRequest};
 pub use memory_index::{
     FactVector, IndexedTurn, MemoryIndex, StoredVector, TextToEmbed, TurnCounts, TurnVector, VectorCounts,
@@ -64,8 +66,8 @@ pub use migrate::MigrateError;
 pub use op::{Ops, Settled};
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{
-    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, Outbox, OutboxCounts, OutboxMessage, OutboxPoll,
-    RequeueOutcome,
+    Acked, DiscardOutcome, LeaseRefused, MessageCause, Nack, Nacked, Outbox, OutboxCounts, OutboxListener,
+    OutboxMessage, OutboxPoll, RequeueOutcome, ReturnedLease, Ring,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
 pub use session::{FactsInPrompt, SessionQuery, SessionView};

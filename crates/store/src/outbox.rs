@@ -3,14 +3,18 @@
 use crate::listing::{Page, PageRequest};
 
 use crate::{Store, StoreError, channel, checksum, topic};
-use cortex_types::{Delivery, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef};
+use cortex_types::{Delivery, Event, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 use ulid::Ulid;
 
+pub(crate) mod bell;
 mod claim;
+mod push;
 mod settle;
 
+pub use bell::{OutboxListener, Ring};
+pub use push::{MessageCause, ReturnedLease};
 pub use settle::{Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, RequeueOutcome};
 
 /// Transitions of the outbox.
@@ -93,6 +97,34 @@ impl Outbox<'_> {
     /// A person gives a message up.
     pub async fn discard(&self, id: OutboxId, now: Millis) -> Result<DiscardOutcome, StoreError> {
         self.0.write(move |connection| settle::discard(connection, &id, now)).await
+    }
+
+    /// Holders end without having delivered: the messages are due again at once.
+    pub async fn give_back(&self, leases: Vec<ReturnedLease>, now: Millis) -> Result<(), StoreError> {
+        self.0.write(move |connection| push::give_back(connection, &leases, now)).await
+    }
+
+    /// What each of these messages answers; none for one that is not there.
+    pub async fn causes(&self, ids: Vec<OutboxId>) -> Result<Vec<Option<MessageCause>>, StoreError> {
+        self.0.read(move |connection| push::causes(connection, &ids)).await
+    }
+
+    /// When something of this source becomes claimable by time alone, so that nobody needs to poll.
+    pub async fn next_due(&self, source: String) -> Result<Option<Millis>, StoreError> {
+        self.0.read(move |connection| push::next_due(connection, &source)).await
+    }
+
+    /// An event with everything it led to.
+    pub async fn replies_to(
+        &self,
+        event: EventId,
+    ) -> Result<Option<(Event, Vec<OutboxMessage>)>, StoreError> {
+        self.0.read(move |connection| push::replies_to(connection, &event)).await
+    }
+
+    /// Hears which sources have something to claim.
+    pub fn listen(&self) -> OutboxListener {
+        self.0.bell().listen()
     }
 
     /// Leases and waits reach at most `horizon` ahead; a clock that was set back before this start must not hide
@@ -222,6 +254,9 @@ fn insert(
             status.as_str(),
             refusal,
         ])?;
+    if queued == Queued::Due {
+        bell::queued_for(&reply.topic.source);
+    }
     Ok(queued)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::approval::Approvals;
 use crate::channel::Channels;
+use crate::connector::Connectors;
 use crate::fact::Facts;
 use crate::gardener::GardenerDiary;
 use crate::health::{HealthFlag, StoreHealth};
@@ -12,6 +13,7 @@ use crate::memory_index::MemoryIndex;
 use crate::op::Ops;
 use crate::open::{self, OpenError, StoreConfig};
 use crate::outbox::Outbox;
+use crate::outbox::bell::OutboxBell;
 use crate::reader::Readers;
 use crate::schedule::Schedules;
 use crate::summary::Summaries;
@@ -29,6 +31,7 @@ pub struct Store {
     writer: Writer,
     readers: Readers,
     health: HealthFlag,
+    bell: OutboxBell,
     config: Arc<StoreConfig>,
 }
 
@@ -58,9 +61,11 @@ impl Store {
         let health = HealthFlag::healthy();
         let reopened = config.clone();
         let reopen = Box::new(move || open::connect_again(&reopened));
-        let (writer, thread) = Writer::spawn(connection, reopen, health.clone()).map_err(unusable)?;
+        let bell = OutboxBell::default();
+        let (writer, thread) =
+            Writer::spawn(connection, reopen, health.clone(), bell.clone()).map_err(unusable)?;
         let closer = StoreThread { writer: writer.clone(), thread };
-        let store = Self { writer, readers, health, config: Arc::new(config) };
+        let store = Self { writer, readers, health, bell, config: Arc::new(config) };
         Ok((store, closer))
     }
 
@@ -104,6 +109,10 @@ impl Store {
         MemoryIndex(self)
     }
 
+    pub fn connectors(&self) -> Connectors<'_> {
+        Connectors(self)
+    }
+
     pub fn channels(&self) -> Channels<'_> {
         Channels(self)
     }
@@ -118,6 +127,10 @@ impl Store {
 
     pub fn keys(&self) -> Keys<'_> {
         Keys(self)
+    }
+
+    pub(crate) fn bell(&self) -> &OutboxBell {
+        &self.bell
     }
 
     pub fn health(&self) -> StoreHealth {

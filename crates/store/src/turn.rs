@@ -192,7 +192,7 @@ fn answer(
             let elsewhere = topic::find_or_add(connection, &reply.topic.source, &reply.topic.topic_key)?.id;
             let said = line("assistant", &reply.text, now, finished.tokens.said);
             remember(connection, &reply.topic, elsewhere, &said)?;
-            channel::spoken_to(connection, &reply.topic.source, elsewhere, &finished.summary, now)?;
+            channel::spoken_to(connection, elsewhere, &finished.summary, now)?;
         }
     }
     fail_point!("turn.finish.after_outbox");

@@ -5,6 +5,7 @@
 
 use crate::StoreError;
 use crate::health::{HealthFlag, StoreHealth};
+use crate::outbox::bell::OutboxBell;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use fail::fail_point;
 use rusqlite::Connection;
@@ -72,12 +73,13 @@ impl Writer {
         connection: Connection,
         reopen: Reopen,
         health: HealthFlag,
+        bell: OutboxBell,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (messages, waiting) = crossbeam_channel::bounded(BATCH_MAX * 8);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || {
-                Loop { connection: Some(connection), reopen, health, last_reopen: None }.run(&waiting)
+                Loop { connection: Some(connection), reopen, health, bell, last_reopen: None }.run(&waiting)
             })
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
         Ok((Self { messages }, thread))
@@ -110,6 +112,7 @@ struct Loop {
     connection: Option<Connection>,
     reopen: Reopen,
     health: HealthFlag,
+    bell: OutboxBell,
     last_reopen: Option<Instant>,
 }
 
@@ -167,10 +170,12 @@ impl Loop {
             }
         };
         if let Err(error) = &outcome {
+            self.bell.forget();
             self.give_up_transaction(error);
         } else {
             fail_point!("store.after_commit");
             self.health.set(StoreHealth::Healthy);
+            self.bell.ring();
         }
         for answer in answers {
             answer(outcome.clone());

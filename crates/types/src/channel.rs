@@ -56,6 +56,8 @@ pub struct ChannelSettings {
     /// Of a channel that is not listed.
     pub default_mode: ChannelMode,
     pub channels: BTreeMap<String, ChannelSetting>,
+    /// The channel of each source whose channel has another name; learned, not set (D18).
+    pub sources: BTreeMap<String, String>,
     /// The accounts of each person; with none at all, everybody is one owner (D17).
     pub identities: BTreeMap<String, Vec<String>>,
 }
@@ -82,14 +84,27 @@ impl Default for ChannelSettings {
             enabled: true,
             default_mode: ChannelMode::Live,
             channels: BTreeMap::new(),
+            sources: BTreeMap::new(),
             identities: BTreeMap::new(),
         }
     }
 }
 
 impl ChannelSettings {
+    /// The mode of a channel, or of the channel that a source is.
     pub fn mode_of(&self, channel: &str) -> ChannelMode {
-        self.channels.get(channel).map_or(self.default_mode, |setting| setting.mode)
+        self.channels.get(self.channel_of(channel)).map_or(self.default_mode, |setting| setting.mode)
+    }
+
+    /// The channel of a source: another one where that was learned, else of the same name.
+    pub fn channel_of<'a>(&'a self, source: &'a str) -> &'a str {
+        self.sources.get(source).map_or(source, String::as_str)
+    }
+
+    /// The source whose topics are on a channel.
+    pub fn source_of<'a>(&'a self, channel: &'a str) -> &'a str {
+        let learned = self.sources.iter().find(|(_, of_source)| *of_source == channel);
+        learned.map_or(channel, |(source, _)| source)
     }
 
     /// The mode of an event's channel; `source` is where its topic is.
@@ -164,6 +179,17 @@ mod tests {
         assert_eq!(settings.mode_of_event("hook:ci", "hook:ci"), ChannelMode::Off);
         assert_eq!(settings.mode_of_event("hook:quiet", "webchat"), ChannelMode::Shadow);
         assert_eq!(settings.mode_of_event("webhook", "webchat"), ChannelMode::Off);
+    }
+
+    #[test]
+    fn a_source_has_the_mode_of_the_channel_it_was_learned_to_be() {
+        let mut settings = listed(&[("matrix-1", ChannelMode::Live)]);
+        assert_eq!(settings.mode_of("urn:connector:matrix-1"), ChannelMode::Off);
+        settings.sources.insert("urn:connector:matrix-1".to_owned(), "matrix-1".to_owned());
+        assert_eq!(settings.mode_of("urn:connector:matrix-1"), ChannelMode::Live);
+        assert!(settings.may_say("cron", "urn:connector:matrix-1"));
+        assert_eq!(settings.source_of("matrix-1"), "urn:connector:matrix-1");
+        assert_eq!((settings.source_of("cli"), settings.channel_of("cli")), ("cli", "cli"));
     }
 
     #[test]

@@ -14,6 +14,10 @@ impl Millis {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// Time from `earlier` to `self`; zero when the clock went back.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))

@@ -97,6 +97,11 @@ id_type!(
     OpId, "op_"
 );
 
+id_type!(
+    /// A key of a connector.
+    KeyId, "key_"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,7 +29,7 @@ pub use clock::{Clock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
 pub use fact::{Fact, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, NewFact};
 pub use gardener::GardenerTask;
-pub use id::{ApprovalId, EventId, FactId, GrantId, IdError, LeaseToken, OpId, OutboxId};
+pub use id::{ApprovalId, EventId, FactId, GrantId, IdError, KeyId, LeaseToken, OpId, OutboxId};
 pub use op::{NewOp, Op, OpEnding, OpStatus};
 pub use outbox::{Delivery, NewReply};
 pub use schedule::{CatchUp, SlotOutcome, SlotRecord};

@@ -1,6 +1,6 @@
 //! How a message leaves the lease: acked, nacked, tried again or given up by a person.
 
-use super::suppress;
+use super::{bell, suppress};
 use crate::trace::{self, NoteKind};
 use crate::turn::shorten;
 use crate::{StoreError, channel};
@@ -164,6 +164,7 @@ pub(super) fn requeue(
         )?
         .execute([held.seq, now.0])?;
     note(connection, &held, NoteKind::Requeued, "a person asked for another try", now)?;
+    bell::queued_for(&held.source);
     Ok(RequeueOutcome::Requeued)
 }
 

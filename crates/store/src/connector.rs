@@ -1,0 +1,136 @@
+//! Sessions of connectors: durable, expiring, bound to the key that made them and to one connector (D23).
+
+use crate::{Store, StoreError};
+use cortex_types::{KeyId, Millis};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::time::Duration;
+
+/// A session that nobody used for so long is over.
+const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Sessions kept at once; over it the longest idle go first.
+const SESSIONS_MAX: i64 = 10_000;
+
+/// Sessions of connectors.
+pub struct Connectors<'a>(pub(crate) &'a Store);
+
+/// Who a session speaks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectorBinding {
+    pub connector_id: String,
+    pub source: String,
+}
+
+/// A session that is open to whoever knows its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectorSession {
+    /// The key that made it; none for the owner and for programs on this machine.
+    pub key: Option<KeyId>,
+    /// None before its first event.
+    pub binding: Option<ConnectorBinding>,
+}
+
+impl Connectors<'_> {
+    /// Keeps a new session and lets go of those that are over.
+    pub async fn open_session(
+        &self,
+        sha256: [u8; 32],
+        session: ConnectorSession,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        self.0.write(move |connection| open_session(connection, sha256, &session, now)).await
+    }
+
+    /// The session with this digest, used now; none when it never was or is over.
+    pub async fn use_session(
+        &self,
+        sha256: [u8; 32],
+        now: Millis,
+    ) -> Result<Option<ConnectorSession>, StoreError> {
+        self.0
+            .write(move |connection| {
+                Ok(connection
+                    .prepare_cached(
+                        "UPDATE connector_sessions SET seen_at = ?2 WHERE sha256 = ?1 AND seen_at > ?3
+                         RETURNING key_id, connector_id, source",
+                    )?
+                    .query_row(params![sha256, now.0, now.before(IDLE_MAX).0], |row| Ok(session(row)))
+                    .optional()?
+                    .transpose()?)
+            })
+            .await
+    }
+
+    /// Binds the session unless it is bound already; returns what it is bound to, none when it is over.
+    pub async fn bind_session(
+        &self,
+        sha256: [u8; 32],
+        binding: ConnectorBinding,
+        now: Millis,
+    ) -> Result<Option<ConnectorBinding>, StoreError> {
+        self.0
+            .write(move |connection| {
+                let bound = connection
+                    .prepare_cached(
+                        "UPDATE connector_sessions SET connector_id = coalesce(connector_id, ?2),
+                           source = coalesce(source, ?3), seen_at = ?4 WHERE sha256 = ?1
+                         RETURNING key_id, connector_id, source",
+                    )?
+                    .query_row(params![sha256, binding.connector_id, binding.source, now.0], |row| {
+                        Ok(session(row))
+                    })
+                    .optional()?
+                    .transpose()?;
+                Ok(bound.and_then(|session| session.binding))
+            })
+            .await
+    }
+}
+
+pub(crate) fn close_sessions_of(connection: &Connection, key: &KeyId) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM connector_sessions WHERE key_id = ?1")?
+        .execute([key.as_str()])?;
+    Ok(())
+}
+
+fn open_session(
+    connection: &Connection,
+    sha256: [u8; 32],
+    session: &ConnectorSession,
+    now: Millis,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached("DELETE FROM connector_sessions WHERE seen_at <= ?1")?
+        .execute([now.before(IDLE_MAX).0])?;
+    connection
+        .prepare_cached(
+            "DELETE FROM connector_sessions WHERE sha256 IN
+               (SELECT sha256 FROM connector_sessions ORDER BY seen_at DESC LIMIT -1 OFFSET ?1)",
+        )?
+        .execute([SESSIONS_MAX - 1])?;
+    let binding = session.binding.as_ref();
+    connection
+        .prepare_cached(
+            "INSERT INTO connector_sessions(sha256, key_id, connector_id, source, created_at, seen_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+        )?
+        .execute(params![
+            sha256,
+            session.key.as_ref().map(KeyId::as_str),
+            binding.map(|binding| &binding.connector_id),
+            binding.map(|binding| &binding.source),
+            now.0
+        ])?;
+    Ok(())
+}
+
+fn session(row: &Row<'_>) -> Result<ConnectorSession, StoreError> {
+    let key: Option<String> = row.get(0)?;
+    let key = key.map(|id| id.parse()).transpose();
+    let (connector_id, source): (Option<String>, Option<String>) = (row.get(1)?, row.get(2)?);
+    let binding = connector_id.zip(source);
+    Ok(ConnectorSession {
+        key: key.map_err(|error| StoreError::Damaged(format!("a connector's session: {error}")))?,
+        binding: binding.map(|(connector_id, source)| ConnectorBinding { connector_id, source }),
+    })
+}

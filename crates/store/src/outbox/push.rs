@@ -1,0 +1,116 @@
+//! What a door needs that pushes messages instead of being polled: their causes, and leases given back unused.
+
+use super::{OutboxMessage, bell, of_event};
+use crate::{StoreError, inbox};
+use cortex_types::{Event, EventId, LeaseToken, Millis, OutboxId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// What a message answers, as far as its receiver can know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageCause {
+    /// The event that led to it.
+    pub event: Option<EventId>,
+    pub external_message_id: Option<String>,
+    /// The channel of that event.
+    pub channel: Option<String>,
+    /// Of the newest event that a person sent in the topic of the message.
+    pub metadata_json: Option<String>,
+    pub created_at: Millis,
+}
+
+/// A lease that its holder gives back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReturnedLease {
+    pub id: OutboxId,
+    pub lease: LeaseToken,
+    /// Whether it was sent, and nobody said that it arrived; only then does the attempt count.
+    pub was_sent: bool,
+}
+
+pub(super) fn causes(
+    connection: &Connection,
+    ids: &[OutboxId],
+) -> Result<Vec<Option<MessageCause>>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT inbox_messages.id, external_message_id, coalesce(channel, inbox_messages.source), metadata_json,
+           outbox_messages.created_at, outbox_messages.topic_id
+         FROM outbox_messages LEFT JOIN inbox_messages ON inbox_messages.seq = event_seq WHERE outbox_messages.id = ?1",
+    )?;
+    let mut causes = Vec::with_capacity(ids.len());
+    for id in ids {
+        let found = statement
+            .query_row([id.as_str()], |row| {
+                let event: Option<String> = row.get(0)?;
+                let cause = MessageCause {
+                    event: event.and_then(|id| id.parse().ok()),
+                    external_message_id: row.get(1)?,
+                    channel: row.get(2)?,
+                    metadata_json: row.get(3)?,
+                    created_at: Millis(row.get(4)?),
+                };
+                Ok((cause, row.get::<_, i64>(5)?))
+            })
+            .optional()?;
+        causes.push(match found {
+            Some((cause, topic)) if cause.metadata_json.is_none() => {
+                Some(MessageCause { metadata_json: last_metadata(connection, topic)?, ..cause })
+            }
+            found => found.map(|(cause, _)| cause),
+        });
+    }
+    Ok(causes)
+}
+
+/// A message that no event of a person led to still goes to the room where he last spoke.
+fn last_metadata(connection: &Connection, topic: i64) -> Result<Option<String>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT metadata_json FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq
+         WHERE turns.topic_id = ?1 AND turns.role = 'user' AND metadata_json IS NOT NULL
+         ORDER BY turns.id DESC LIMIT 1",
+    )?;
+    Ok(statement.query_row([topic], |row| row.get(0)).optional()?.flatten())
+}
+
+pub(super) fn give_back(
+    connection: &Connection,
+    leases: &[ReturnedLease],
+    now: Millis,
+) -> Result<(), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "UPDATE outbox_messages SET status = 'pending', lease_token = NULL, lease_expires_at = NULL,
+           attempts = attempts - ?3, updated_at = ?4
+         WHERE id = ?1 AND status = 'leased' AND lease_token = ?2 RETURNING source",
+    )?;
+    for lease in leases {
+        let uncounted = i64::from(!lease.was_sent);
+        let source: Option<String> = statement
+            .query_row(params![lease.id.as_str(), lease.lease.as_str(), uncounted, now.0], |row| row.get(0))
+            .optional()?;
+        if let Some(source) = source {
+            bell::queued_for(&source);
+        }
+    }
+    Ok(())
+}
+
+/// When something of this source becomes claimable by time alone.
+pub(super) fn next_due(connection: &Connection, source: &str) -> Result<Option<Millis>, StoreError> {
+    let earliest = |sql: &str| -> Result<Option<i64>, StoreError> {
+        Ok(connection.prepare_cached(sql)?.query_row([source], |row| row.get(0))?)
+    };
+    let waits = earliest(
+        "SELECT min(next_attempt_at) FROM outbox_messages WHERE source = ?1 AND status = 'pending'",
+    )?;
+    let leases =
+        earliest("SELECT min(lease_expires_at) FROM outbox_messages WHERE source = ?1 AND status = 'leased'")?;
+    Ok([waits, leases].into_iter().flatten().min().map(Millis))
+}
+
+pub(super) fn replies_to(
+    connection: &Connection,
+    event: &EventId,
+) -> Result<Option<(Event, Vec<OutboxMessage>)>, StoreError> {
+    let Some(event) = inbox::find(connection, event)? else { return Ok(None) };
+    let replies = of_event(connection, event.seq)?;
+    Ok(Some((event, replies)))
+}
