@@ -68,6 +68,8 @@ impl Bed {
             engram: EngramSetting::Off,
             engram_allow_local: false,
             tools: ToolboxConfig::built_in(folder.join("data")),
+            hooks: Default::default(),
+            webhooks: Default::default(),
             more_routes: baselines,
         };
         let server = runtime.block_on(cortex_server::start(config))?;

@@ -63,6 +63,8 @@ pub(crate) fn server(
         engram: engram(settings, effective),
         engram_allow_local: settings.engram.allow_local,
         tools: tools(settings, effective, home, environment)?,
+        hooks: settings.hooks.clone(),
+        webhooks: settings.webhooks.clone(),
         more_routes: Default::default(),
     })
 }
@@ -246,8 +248,9 @@ pub(crate) fn secrets(settings: &Settings, environment: &Environment) -> Vec<Sec
     // The address without its scheme: webcal is fetched as https.
     let calendars = settings.calendars.values().filter_map(|place| place.split_once("://"));
     let calendars = calendars.map(|(_, address)| SecretString::from(address));
+    let hooks = settings.hooks.secrets().chain(settings.webhooks.secrets()).cloned();
     let known = crate::redact::secrets_of(environment).chain(configured).chain(passwords);
-    known.chain(mcp).chain(calendars).collect()
+    known.chain(mcp).chain(calendars).chain(hooks).collect()
 }
 
 fn found_key(environment: &Environment, name: &str) -> Option<FoundKey> {

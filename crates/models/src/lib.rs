@@ -36,3 +36,4 @@ pub use embed::{
 pub use error::{ModelError, ModelsError};
 pub use failover::{Answered, Models, Origin, ProviderInfo};
 pub use price::{Price, PriceTable};
+pub use retry_after::parse_retry_after;

@@ -2,6 +2,7 @@
 
 use crate::auth::OwnerKey;
 use crate::hook::Hooks;
+use crate::webhook::Webhooks;
 use axum::Router;
 use cortex_models::ModelsConfig;
 use cortex_runtime::{EngramSetting, RuntimeConfig};
@@ -41,6 +42,8 @@ pub struct ServeConfig {
     pub tools: ToolboxConfig,
     /// Webhooks that come in.
     pub hooks: Hooks,
+    /// Webhooks that go out.
+    pub webhooks: Webhooks,
     /// More routes behind the same guard; the benchmarks put their baselines here.
     pub more_routes: Router,
 }

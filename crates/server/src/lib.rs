@@ -17,6 +17,7 @@ mod setting_block;
 mod signature;
 mod start;
 mod state;
+mod webhook;
 
 pub use auth::OwnerKey;
 pub use body::JsonBody;
@@ -26,3 +27,4 @@ pub use refusal::Refusal;
 pub use routes::ingest::read_event;
 pub use routes::{OPEN_ROUTES, OpenRoute, OpenTo, openapi};
 pub use start::{RunningServer, StartError, start, start_with_clock};
+pub use webhook::Webhooks;

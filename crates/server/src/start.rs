@@ -4,6 +4,7 @@ use crate::auth::KeyRing;
 use crate::config::{ReadChannels, ServeConfig};
 use crate::guard::Doors;
 use crate::state::App;
+use crate::webhook::{WebhookSender, Webhooks};
 use crate::{listener, metrics, routes};
 use cortex_bus::Bus;
 use cortex_models::{Models, ModelsConfig, ModelsError};
@@ -57,6 +58,7 @@ pub struct RunningServer {
     watcher: JoinHandle<()>,
     keeper: JoinHandle<()>,
     gardener: JoinHandle<()>,
+    webhooks: Vec<JoinHandle<()>>,
     toolbox: Arc<Toolbox>,
     store: StoreThread,
     lock: HomeLock,
@@ -114,6 +116,7 @@ pub async fn start_with_clock(
         stopping: stop_doors.clone(),
     });
     let router = routes::router(Arc::clone(&app), config.more_routes);
+    let webhooks = spawn_webhooks(config.webhooks, &config.models.client, &app);
     let (models, extracting) = both_models(config.models, config.extraction_models, clock).await?;
     drop(app.models.set(Arc::clone(&models)));
     let gardener = runtime.gardener(extracting);
@@ -137,6 +140,7 @@ pub async fn start_with_clock(
         watcher,
         keeper,
         gardener,
+        webhooks,
         toolbox,
         store: store_thread,
         lock,
@@ -158,7 +162,8 @@ impl RunningServer {
     pub async fn stop(self) {
         self.stop_doors.cancel();
         self.stop_turns.cancel();
-        for task in [self.doors, self.turns, self.watcher, self.keeper, self.gardener] {
+        let tasks = [self.doors, self.turns, self.watcher, self.keeper, self.gardener];
+        for task in tasks.into_iter().chain(self.webhooks) {
             if let Err(error) = task.await {
                 tracing::error!(%error, "A part of the server ended by a panic");
             }
@@ -218,6 +223,21 @@ async fn chosen_models(config: ModelsConfig, clock: Arc<dyn Clock>) -> Result<Ar
         tracing::warn!(note, "About the models");
     }
     Ok(Arc::new(models))
+}
+
+/// Sends what the outbox has for receivers, until the doors close.
+fn spawn_webhooks(webhooks: Webhooks, client: &reqwest::Client, app: &App) -> Vec<JoinHandle<()>> {
+    let spawn = |webhook| {
+        let sender = WebhookSender {
+            webhook,
+            outbox: app.outbox.clone(),
+            store: app.store.clone(),
+            client: client.clone(),
+            clock: Arc::clone(&app.clock),
+        };
+        tokio::spawn(sender.run(app.stopping.clone()))
+    };
+    webhooks.into_list().into_iter().map(spawn).collect()
 }
 
 /// Compares the file with itself once, then asks an unwell store until it is well.

@@ -65,7 +65,8 @@ impl Channels<'_> {
     pub async fn sources(&self) -> Result<BTreeMap<String, String>, StoreError> {
         self.0
             .read(|connection| {
-                let mut statement = connection.prepare_cached("SELECT source, channel FROM channel_sources")?;
+                let mut statement =
+                    connection.prepare_cached("SELECT source, channel FROM channel_sources")?;
                 let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
                 Ok(rows.collect::<Result<_, _>>()?)
             })

@@ -87,9 +87,7 @@ impl Connectors<'_> {
 }
 
 pub(crate) fn close_sessions_of(connection: &Connection, key: &KeyId) -> Result<(), StoreError> {
-    connection
-        .prepare_cached("DELETE FROM connector_sessions WHERE key_id = ?1")?
-        .execute([key.as_str()])?;
+    connection.prepare_cached("DELETE FROM connector_sessions WHERE key_id = ?1")?.execute([key.as_str()])?;
     Ok(())
 }
 

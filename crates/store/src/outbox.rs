@@ -3,7 +3,9 @@
 use crate::listing::{Page, PageRequest};
 
 use crate::{Store, StoreError, channel, checksum, topic};
-use cortex_types::{Delivery, Event, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef};
+use cortex_types::{
+    Delivery, Event, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef,
+};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 use ulid::Ulid;

@@ -36,6 +36,8 @@ pub struct ServerSetup {
     engram: EngramSetting,
     engram_allow_local: bool,
     listen: Ipv4Addr,
+    hooks: Value,
+    webhooks: Value,
 }
 
 impl ServerSetup {
@@ -51,6 +53,8 @@ impl ServerSetup {
             engram: EngramSetting::Off,
             engram_allow_local: false,
             listen: Ipv4Addr::LOCALHOST,
+            hooks: json!({}),
+            webhooks: json!({}),
         }
     }
 
@@ -107,6 +111,18 @@ impl ServerSetup {
         self
     }
 
+    /// Webhooks that come in, as the settings have them.
+    pub fn hooks(mut self, hooks: Value) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
+    /// Webhooks that go out, as the settings have them.
+    pub fn webhooks(mut self, webhooks: Value) -> Self {
+        self.webhooks = webhooks;
+        self
+    }
+
     /// Memory is kept by the Engram service that is meant.
     pub fn engram(mut self, setting: EngramSetting) -> Self {
         self.engram = setting;
@@ -149,6 +165,8 @@ impl ServerSetup {
             engram: self.engram.clone(),
             engram_allow_local: self.engram_allow_local,
             tools,
+            hooks: serde_json::from_value(self.hooks.clone()).expect("the hooks are in order"),
+            webhooks: serde_json::from_value(self.webhooks.clone()).expect("the webhooks are in order"),
             more_routes: self.more_routes.clone(),
         };
         start_with_clock(config, Arc::clone(&self.clock)).await.expect("the server starts")

@@ -1,6 +1,6 @@
 //! What a value may be: checked the same way whether it came from the file, a variable or a flag.
 
-use super::{blocks, channels, host_address, providers};
+use super::{blocks, channels, hooks, host_address, providers};
 use serde_json::{Map, Value, json};
 
 /// The kinds of values.
@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Channels,
     Hippocampus,
     Identities,
+    Hooks,
+    Webhooks,
 }
 
 impl Kind {
@@ -68,6 +70,8 @@ impl Kind {
             Self::Channels => return channels::check_channels(value).map(|()| value.clone()),
             Self::Hippocampus => return channels::check_hippocampus(value).map(|()| value.clone()),
             Self::Identities => return channels::check_identities(value).map(|()| value.clone()),
+            Self::Hooks => return hooks::check_hooks(value).map(|()| value.clone()),
+            Self::Webhooks => return hooks::check_webhooks(value).map(|()| value.clone()),
         };
         if fits {
             Ok(value.clone())
@@ -111,7 +115,9 @@ impl Kind {
             | Self::Engram
             | Self::Channels
             | Self::Hippocampus
-            | Self::Identities => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
+            | Self::Identities
+            | Self::Hooks
+            | Self::Webhooks => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         };
         self.check(&read)
     }
@@ -138,6 +144,8 @@ impl Kind {
             Self::Channels => "an object {\"<channel>\": \"off\", \"shadow\" or \"live\"}".to_owned(),
             Self::Hippocampus => "an object {\"enabled\": true or false}".to_owned(),
             Self::Identities => "an object {\"<name>\": [\"<userId>\", …]}".to_owned(),
+            Self::Hooks => "an object {\"<name>\": {key, text, …}}".to_owned(),
+            Self::Webhooks => "an object {\"<name>\": {source, url, secret}}".to_owned(),
         }
     }
 
@@ -171,6 +179,8 @@ impl Kind {
                 "properties": {"enabled": {"type": "boolean"}},
             }),
             Self::Identities => channels::identities_schema(),
+            Self::Hooks => hooks::hooks_schema(),
+            Self::Webhooks => hooks::webhooks_schema(),
             Self::Providers => providers::schema(),
         };
         schema.as_object().cloned().unwrap_or_default()
@@ -201,7 +211,9 @@ impl Kind {
             | Self::Engram
             | Self::Channels
             | Self::Hippocampus
-            | Self::Identities => "object".to_owned(),
+            | Self::Identities
+            | Self::Hooks
+            | Self::Webhooks => "object".to_owned(),
         }
     }
 
@@ -228,7 +240,9 @@ impl Kind {
             | Self::Engram
             | Self::Channels
             | Self::Hippocampus
-            | Self::Identities => name.to_owned(),
+            | Self::Identities
+            | Self::Hooks
+            | Self::Webhooks => name.to_owned(),
             Self::Text
             | Self::Host
             | Self::Integer { .. }

@@ -4,6 +4,7 @@ use super::blocks::EngramBlock;
 use super::channels::{ChannelEntry, Hippocampus};
 use super::effective::Effective;
 use cortex_models::{EmbeddingSettings, ProviderSettings};
+use cortex_server::{Hooks, Webhooks};
 use cortex_tools::{HostPort, McpServers};
 use cortex_types::{ChannelMode, ChannelSettings};
 use secrecy::SecretString;
@@ -60,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) skill_isolation: Isolation,
     pub(crate) undeclared_tools: Undeclared,
     pub(crate) mcp_servers: McpServers,
+    pub(crate) hooks: Hooks,
+    pub(crate) webhooks: Webhooks,
     pub(crate) egress_allow: Vec<HostPort>,
     pub(crate) calendars: BTreeMap<String, String>,
     pub(crate) tool_timeout_ms: u64,
@@ -102,6 +105,7 @@ impl Settings {
             enabled: self.enabled,
             default_mode: self.default_mode.unwrap_or(unlisted),
             channels: channels.into_iter().map(|(name, entry)| (name, entry.into())).collect(),
+            sources: BTreeMap::new(),
             identities: self.identities.clone(),
         }
     }

@@ -101,8 +101,9 @@ pub(super) fn next_due(connection: &Connection, source: &str) -> Result<Option<M
     let waits = earliest(
         "SELECT min(next_attempt_at) FROM outbox_messages WHERE source = ?1 AND status = 'pending'",
     )?;
-    let leases =
-        earliest("SELECT min(lease_expires_at) FROM outbox_messages WHERE source = ?1 AND status = 'leased'")?;
+    let leases = earliest(
+        "SELECT min(lease_expires_at) FROM outbox_messages WHERE source = ?1 AND status = 'leased'",
+    )?;
     Ok([waits, leases].into_iter().flatten().min().map(Millis))
 }
 
