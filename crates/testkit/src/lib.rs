@@ -2,6 +2,7 @@
 
 mod aimock;
 mod client;
+mod foreign;
 mod frozen_time;
 mod intruder;
 mod models;
@@ -12,6 +13,7 @@ mod store;
 
 pub use aimock::Aimock;
 pub use client::{Answer, Request, exchange};
+pub use foreign::ForeignClients;
 pub use frozen_time::FrozenTime;
 pub use intruder::change_asked_arguments;
 pub use models::{TestModels, offline_models};

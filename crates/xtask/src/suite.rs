@@ -1,6 +1,6 @@
 //! What `cargo xtask test` runs, in order. A later suite adds its short form here.
 
-use crate::tool::{AIMOCK, DENY, MCP_EVERYTHING, NEXTEST, STRACE, Tool};
+use crate::tool::{AIMOCK, DENY, MCP_EVERYTHING, NEXTEST, OPENAI_NODE, PYTHON_CLIENTS, STRACE, Tool};
 
 /// One line of the summary.
 pub(crate) struct Step {
@@ -44,6 +44,8 @@ pub(crate) const STEPS: &[Step] = &[
         inside: &[
             ("model wires against a third-party fake", AIMOCK),
             ("MCP client against a third party's server", MCP_EVERYTHING),
+            ("OpenAI's client for Node", OPENAI_NODE),
+            ("clients for Python", PYTHON_CLIENTS),
         ],
         in_quick: true,
     },

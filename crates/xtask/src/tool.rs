@@ -25,6 +25,8 @@ pub(crate) enum Origin {
     Cargo { package: &'static str, version: &'static str },
     /// A package for npm, installed once into `target/npm/<program>`.
     Npm { package: &'static str, node_major_min: u32 },
+    /// Packages for pip, installed once into the virtual environment `target/pypi/<program>`.
+    Pypi { packages: &'static [&'static str] },
 }
 
 pub(crate) const NEXTEST: Tool = Tool { program: "cargo-nextest", origin: Origin::Machine };
@@ -49,6 +51,19 @@ pub(crate) const MCP_EVERYTHING: Tool = Tool {
     origin: Origin::Npm { package: "@modelcontextprotocol/server-everything@2026.8.31", node_major_min: 20 },
 };
 
+/// The OpenAI client for Node; a library, without a program of its own.
+pub(crate) const OPENAI_NODE: Tool =
+    Tool { program: "openai", origin: Origin::Npm { package: "openai@7.53.0", node_major_min: 22 } };
+
+const PYTHON: Tool =
+    Tool { program: "python3", origin: Origin::Debian(&["python3", "python3-venv", "python3-pip"]) };
+
+/// Every client for Python that a suite uses; the name is that of its folder.
+pub(crate) const PYTHON_CLIENTS: Tool = Tool {
+    program: "clients",
+    origin: Origin::Pypi { packages: &["openai==3.49.0", "cloudevents==2.2.0", "websockets==17.4"] },
+};
+
 /// Newer than what Debian has, for packages that ask for it; npm brings it like any other package.
 const NODE_PACKAGE: &str = "node@22";
 
@@ -61,7 +76,8 @@ pub(crate) struct Toolbox {
 
 impl Toolbox {
     pub(crate) fn new(root: &Path, machine_path: &OsString, may_install: bool) -> Result<Self> {
-        let packages = [AIMOCK, MCP_EVERYTHING].map(|tool| npm_folder(root, &tool).join("node_modules/.bin"));
+        let packages = [AIMOCK, MCP_EVERYTHING, OPENAI_NODE]
+            .map(|tool| npm_folder(root, &tool).join("node_modules/.bin"));
         let ours = std::iter::once(root.join("target/tools/bin")).chain(packages);
         let folders = ours.chain(std::env::split_paths(machine_path));
         let workplace = Workplace { root: root.to_owned(), search_path: std::env::join_paths(folders)? };
@@ -88,12 +104,25 @@ impl Toolbox {
 
     /// The program, if it would start: a package of npm is a script for a Node that may be missing or too old.
     fn find(&self, tool: &Tool) -> Option<PathBuf> {
-        let path = self.workplace.find(tool.program)?;
-        let would_start = match tool.origin {
-            Origin::Npm { node_major_min, .. } => self.node_major() >= node_major_min,
-            Origin::Machine | Origin::Debian(_) | Origin::Cargo { .. } => true,
-        };
-        would_start.then_some(path)
+        match tool.origin {
+            Origin::Machine | Origin::Debian(_) | Origin::Cargo { .. } => self.workplace.find(tool.program),
+            Origin::Npm { node_major_min, .. } => {
+                // Its own folder, because that is where the suites look; a library has no program there.
+                let modules = npm_folder(&self.workplace.root, tool).join("node_modules");
+                let places = [
+                    modules.join(".bin").join(tool.program),
+                    modules.join(tool.program).join("package.json"),
+                ];
+                let found = places.into_iter().find(|place| place.is_file())?;
+                (self.node_major() >= node_major_min).then_some(found)
+            }
+            Origin::Pypi { packages } => {
+                let folder = pypi_folder(&self.workplace.root, tool);
+                let installed = std::fs::read_to_string(folder.join(PYPI_DONE)).ok()?;
+                let python = folder.join("bin/python3");
+                (installed == packages.join("\n") && python.is_file()).then_some(python)
+            }
+        }
     }
 
     /// An installer that fails leaves its log; the suite that needs the tool is then skipped and says so.
@@ -121,6 +150,24 @@ impl Toolbox {
                     self.attempt(tool.program, &command);
                 }
             }
+            Origin::Pypi { packages } => {
+                if self.has(&PYTHON) {
+                    self.install_pypi(&pypi_folder(&self.workplace.root, tool), packages);
+                }
+            }
+        }
+    }
+
+    fn install_pypi(&self, folder: &Path, packages: &[&str]) {
+        let python = folder.join("bin/python3");
+        let (environment, python) = (folder.to_string_lossy(), python.to_string_lossy());
+        let mut command = vec![&*python, "-m", "pip", "install", "--disable-pip-version-check"];
+        command.extend(packages);
+        let is_done = self.attempt("python venv", &["python3", "-m", "venv", &environment])
+            && self.attempt("python clients", &command);
+        // Last, so that half an installation is never taken for a whole one.
+        if is_done && let Err(error) = std::fs::write(folder.join(PYPI_DONE), packages.join("\n")) {
+            println!("        python clients failed; {error}");
         }
     }
 
@@ -159,6 +206,13 @@ impl Toolbox {
     }
 }
 
+/// Holds what was installed: other versions are installed anew.
+const PYPI_DONE: &str = "installed.txt";
+
+fn pypi_folder(root: &Path, tool: &Tool) -> PathBuf {
+    root.join("target/pypi").join(tool.program)
+}
+
 fn npm_folder(root: &Path, tool: &Tool) -> PathBuf {
     root.join("target/npm").join(tool.program)
 }
@@ -188,6 +242,19 @@ mod tests {
     fn a_tool_that_was_installed_once_is_found_again() {
         let (_root, mut toolbox) = with_program("target/tools/bin", "cargo-deny");
         assert!(toolbox.has(&DENY));
+    }
+
+    #[test]
+    fn packages_of_pypi_are_found_again_in_their_versions_only() {
+        let (root, mut toolbox) = with_program("target/pypi/clients/bin", "python3");
+        assert!(!toolbox.has(&PYTHON_CLIENTS), "an installation that was cut short");
+        for (installed, expected) in
+            [("openai==1.0.0", false), ("openai==3.49.0\ncloudevents==2.2.0\nwebsockets==17.4", true)]
+        {
+            std::fs::write(root.path().join("target/pypi/clients").join(PYPI_DONE), installed).unwrap();
+            let mut toolbox = Toolbox::new(root.path(), &OsString::new(), false).unwrap();
+            assert_eq!(toolbox.has(&PYTHON_CLIENTS), expected, "{installed}");
+        }
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! Runs other people's clients, as scripts for Node or Python with the packages that `cargo xtask test` installs.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+use tokio::process::Command;
+
+/// Set to `1` where a suite that cannot run is a failure.
+const REQUIRE_ALL_VARIABLE: &str = "CORTEX_REQUIRE_ALL";
+/// A client that takes longer hangs.
+const RUN_MAX: Duration = Duration::from_secs(120);
+
+/// Whose client a script uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForeignClients {
+    /// npm `openai`, in `target/npm/openai`.
+    Node,
+    /// PyPI `openai`, `cloudevents` and `websockets`, in `target/pypi/clients`.
+    Python,
+}
+
+impl ForeignClients {
+    /// Runs a script to its end and gives what it wrote to its standard output, or the whole of it as an error when it
+    /// failed. Proxies of this machine are kept from it.
+    ///
+    /// Where the packages are not installed this says so and gives `None`: the test has nothing to do.
+    /// With `CORTEX_REQUIRE_ALL=1` it is an error instead.
+    pub async fn run(self, script: &Path, variables: &[(&str, &str)]) -> io::Result<Option<String>> {
+        if !self.is_installed() {
+            let missing = format!("{} is not there; cargo xtask test installs it", self.folder().display());
+            if std::env::var_os(REQUIRE_ALL_VARIABLE).is_some_and(|value| value == "1") {
+                return Err(io::Error::new(io::ErrorKind::NotFound, missing));
+            }
+            writeln!(io::stderr(), "SKIPPED {self:?} clients: {missing}")?;
+            return Ok(None);
+        }
+        let mut command = Command::new(self.program());
+        command.arg(script).envs(self.environment()?).envs(variables.iter().copied());
+        for proxy in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+            command.env_remove(proxy);
+        }
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        let output = tokio::time::timeout(RUN_MAX, command.output())
+            .await
+            .map_err(|_| io::Error::other(format!("{} never ended", script.display())))??;
+        if output.status.success() {
+            Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()))
+        } else {
+            Err(io::Error::other(everything(script, &output)))
+        }
+    }
+
+    fn folder(self) -> PathBuf {
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+        match self {
+            Self::Node => target.join("npm/openai"),
+            Self::Python => target.join("pypi/clients"),
+        }
+    }
+
+    fn is_installed(self) -> bool {
+        match self {
+            Self::Node => self.folder().join("node_modules/openai/package.json").is_file(),
+            Self::Python => self.folder().join("installed.txt").is_file(),
+        }
+    }
+
+    fn program(self) -> PathBuf {
+        match self {
+            // The package may have brought its own Node.
+            Self::Node => {
+                let own = self.folder().join("node_modules/.bin/node");
+                if own.is_file() { own } else { PathBuf::from("node") }
+            }
+            Self::Python => self.folder().join("bin/python3"),
+        }
+    }
+
+    /// Node finds packages of a script only above it, so the script is told where they are.
+    fn environment(self) -> io::Result<Vec<(&'static str, OsString)>> {
+        Ok(match self {
+            Self::Node => {
+                vec![("CLIENT_MODULES", self.folder().join("node_modules").canonicalize()?.into_os_string())]
+            }
+            Self::Python => vec![("PYTHONUNBUFFERED", "1".into()), ("PYTHONDONTWRITEBYTECODE", "1".into())],
+        })
+    }
+}
+
+fn everything(script: &Path, output: &Output) -> String {
+    format!(
+        "{} ended with {}\n{}{}",
+        script.display(),
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
