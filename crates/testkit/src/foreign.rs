@@ -17,7 +17,7 @@ const RUN_MAX: Duration = Duration::from_secs(120);
 pub enum ForeignClients {
     /// npm `openai`, in `target/npm/openai`.
     Node,
-    /// PyPI `openai`, `cloudevents` and `websockets`, in `target/pypi/clients`.
+    /// PyPI `openai`, `cloudevents`, `websockets` and `standardwebhooks`, in `target/pypi/clients`.
     Python,
 }
 
