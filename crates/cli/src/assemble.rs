@@ -294,6 +294,26 @@ mod tests {
     use crate::redact::Redactor;
 
     #[test]
+    fn what_webhooks_are_given_in_secret_never_reaches_the_log() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = Environment::from_pairs([
+            (
+                "CORTEX_HOOKS",
+                r#"{"ci": {"key": "first-secret-key", "hmac": {"secret": "second-secret-key"}, "text": "x"}}"#,
+            ),
+            (
+                "CORTEX_WEBHOOKS",
+                r#"{"out": {"source": "a", "url": "https://h.example/third-secret", "headers": {"X-Any": "fourth-secret"},
+                    "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}"#,
+            ),
+        ]);
+        let effective = load(home.path(), &Flags::default(), &environment).unwrap();
+        let redactor = Redactor::new(secrets(&settings(&effective).unwrap(), &environment));
+        let line = "first-secret-key second-secret-key h.example/third-secret fourth-secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        assert_eq!(redactor.clean(line), "*** *** *** *** ***");
+    }
+
+    #[test]
     fn what_tools_are_given_in_secret_never_reaches_the_log() {
         let home = tempfile::tempdir().unwrap();
         let environment = Environment::from_pairs([
