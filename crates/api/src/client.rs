@@ -16,6 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
 mod approval;
+mod key;
 mod schedule;
 mod tool;
 

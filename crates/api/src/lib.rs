@@ -3,6 +3,7 @@
 mod approval;
 mod channel;
 mod client;
+pub mod connector;
 mod context;
 mod engram;
 mod error;
@@ -10,6 +11,7 @@ mod gardener;
 mod health;
 mod inbox;
 mod ingest;
+mod key;
 mod live;
 mod memory;
 mod op;
@@ -40,6 +42,7 @@ pub use gardener::{GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThink
 pub use health::{Health, HealthStatus};
 pub use inbox::{InboxList, InboxQuery, InboxRow};
 pub use ingest::{IngestAnswer, IngestRequest, IngestStatus};
+pub use key::{KeyChoice, KeyInfo, KeyList, KeyRequest, NewKey};
 pub use live::{LiveDelta, LiveDone, LiveError, LiveEvent};
 pub use memory::{
     EmbedderState, FactChange, FactList, FactNumbers, FactQuery, FactRow, FactSourceRow, ImportAnswer,

@@ -22,6 +22,10 @@ pub struct PollRequest {
     /// Hold a message back while an earlier one of its topic is undelivered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ordered: bool,
+    /// How long to wait for a message when there is none; not at all when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 60, example = 25)]
+    pub wait_seconds: Option<u32>,
 }
 
 /// The claimed messages, each under a lease of its own.

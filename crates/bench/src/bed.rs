@@ -5,7 +5,7 @@ use crate::client::Target;
 use axum::Router;
 use cortex_models::{ModelsConfig, Timeouts, http_client};
 use cortex_runtime::{EngramSetting, RuntimeConfig};
-use cortex_server::{OwnerKey, RunningServer, ServeConfig};
+use cortex_server::{LocalClients, OwnerKey, RunningServer, ServeConfig};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
 use cortex_types::ChannelSettings;
@@ -66,7 +66,7 @@ impl Bed {
             },
             extraction_models: None,
             engram: EngramSetting::Off,
-            engram_allow_local: false,
+            allow_local: LocalClients { engram: false, connectors: true },
             tools: ToolboxConfig::built_in(folder.join("data")),
             hooks: Default::default(),
             webhooks: Default::default(),

@@ -265,7 +265,14 @@ mod tests {
         let claimed = store.inbox().claim_next(20, now).await.unwrap();
         assert!(claimed.iter().map(|claim| claim.event.seq).eq(61..=70), "{claimed:?}");
         let lease = Duration::from_secs(60);
-        let poll = OutboxPoll { source: SOURCE.to_owned(), max: 100, lease, ordered: true, attempts_max: 3 };
+        let poll = OutboxPoll {
+            source: SOURCE.to_owned(),
+            max: 100,
+            lease,
+            ordered: true,
+            attempts_max: 3,
+            pushed: false,
+        };
         assert_eq!(store.outbox().claim_due(poll, now).await.unwrap().len(), 7);
         drop(store);
         thread.close();

@@ -10,7 +10,7 @@ use cortex_models::{
     http_client,
 };
 use cortex_runtime::{EngramSetting, RuntimeConfig};
-use cortex_server::{OwnerKey, ReadChannels, ServeConfig};
+use cortex_server::{LocalClients, OwnerKey, ReadChannels, ServeConfig};
 use cortex_tools::{
     CalendarSource, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
 };
@@ -61,7 +61,10 @@ pub(crate) fn server(
             None => None,
         },
         engram: engram(settings, effective),
-        engram_allow_local: settings.engram.allow_local,
+        allow_local: LocalClients {
+            engram: settings.engram.allow_local.unwrap_or(false),
+            connectors: settings.connector.allow_local.unwrap_or(true),
+        },
         tools: tools(settings, effective, home, environment)?,
         hooks: settings.hooks.clone(),
         webhooks: settings.webhooks.clone(),

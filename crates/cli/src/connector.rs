@@ -252,6 +252,7 @@ impl<'a> Connector<'a> {
             max: Some(BATCH),
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
+            wait_seconds: None,
         };
         Ok(self.client.poll(&request).await?.messages)
     }

@@ -24,19 +24,40 @@ impl OutboxDesk {
         lease: Option<Duration>,
         ordered: bool,
     ) -> Result<Vec<Delivery>, StoreError> {
+        self.claim(self.request(source, max, lease, ordered)).await
+    }
+
+    fn request(
+        &self,
+        source: String,
+        max: Option<u32>,
+        lease: Option<Duration>,
+        ordered: bool,
+    ) -> OutboxPoll {
         let config = &self.0.config;
         let shortest = Duration::from_secs(u64::from(LEASE_SECONDS_MIN));
         let longest = Duration::from_secs(u64::from(LEASE_SECONDS_MAX));
-        let request = OutboxPoll {
+        OutboxPoll {
             source,
             max: max.unwrap_or_else(|| config.outbox_poll_default_batch.clamp(1, POLL_BATCH_MAX)),
             lease: lease.unwrap_or_else(|| config.outbox_lease.clamp(shortest, longest)),
             ordered,
             attempts_max: config.outbox_max_attempts,
-        };
+            pushed: false,
+        }
+    }
+
+    async fn claim(&self, request: OutboxPoll) -> Result<Vec<Delivery>, StoreError> {
         let deliveries = self.0.store.outbox().claim_due(request, self.0.clock.now()).await?;
         counter!("cortex_outbox_leased_total").increment(deliveries.len() as u64);
         Ok(deliveries)
+    }
+
+    /// Leases due messages of `source` to a door of this process that pushes them, in order (D5). A restart knows that
+    /// nobody holds them any more.
+    pub async fn claim_to_push(&self, source: String, max: u32) -> Result<Vec<Delivery>, StoreError> {
+        let request = OutboxPoll { pushed: true, ..self.request(source, Some(max), None, true) };
+        self.claim(request).await
     }
 
     pub async fn ack(

@@ -115,6 +115,7 @@ impl Runtime {
             payload_json: None,
         };
         let recovered = parts.store.inbox().recover(parts.config.inbox_max_restarts, now, notice).await?;
+        parts.store.outbox().take_back_pushed(now).await?;
         let messages = parts.store.outbox().clamp_future(FUTURE_MAX, now).await?;
         let clamped = messages + parts.store.inbox().clamp_future(FUTURE_MAX, now).await?;
         let orphaned = op::fail_orphans(parts).await?;

@@ -1,14 +1,22 @@
 //! Bearer keys: digests compared in constant time, and a budget for wrong ones.
 
-use cortex_store::KeyRow;
+use crate::refusal::Refusal;
+use axum::extract::FromRequestParts;
+use cortex_api::ErrorCode;
+use cortex_store::{ConnectorKey, KeyRow};
+use cortex_types::KeyId;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use http::header::AUTHORIZATION;
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
-use subtle::ConstantTimeEq;
+use subtle::{Choice, ConstantTimeEq};
+use tokio::sync::watch;
 
 /// Wrong keys a peer may try in a minute.
 const WRONG_KEYS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
@@ -26,8 +34,11 @@ pub struct OwnerKey {
 
 impl OwnerKey {
     pub fn new(name: &str, plain: &str) -> Self {
-        let prefix = plain.chars().take(PREFIX_CHARS.min(plain.chars().count() / 4)).collect();
-        Self { name: name.to_owned(), prefix, sha256: Sha256::digest(plain.as_bytes()).into() }
+        Self {
+            name: name.to_owned(),
+            prefix: prefix_of(plain),
+            sha256: Sha256::digest(plain.as_bytes()).into(),
+        }
     }
 
     pub(crate) fn row(&self) -> KeyRow {
@@ -35,10 +46,52 @@ impl OwnerKey {
     }
 }
 
+/// As much of a key as may be shown, to recognise it by.
+pub(crate) fn prefix_of(plain: &str) -> String {
+    plain.chars().take(PREFIX_CHARS.min(plain.chars().count() / 4)).collect()
+}
+
+/// Who a request comes from, as far as its credential tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Caller {
+    Owner,
+    Connector(ScopedKey),
+    /// A route that needs no credential, and none was brought.
+    Anybody,
+}
+
+/// A connector's key: it may use one source and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScopedKey {
+    pub(crate) id: KeyId,
+    pub(crate) source: String,
+}
+
+impl Caller {
+    /// Refuses a connector that means another's source.
+    pub(crate) fn may_use(&self, source: &str) -> Result<(), Refusal> {
+        match self {
+            Self::Owner | Self::Anybody => Ok(()),
+            Self::Connector(key) if key.source == source => Ok(()),
+            Self::Connector(key) => {
+                let detail = format!("this key may only use the source {}", key.source);
+                Err(Refusal::because(ErrorCode::Forbidden, detail))
+            }
+        }
+    }
+
+    pub(crate) fn key_id(&self) -> Option<&KeyId> {
+        match self {
+            Self::Connector(key) => Some(&key.id),
+            Self::Owner | Self::Anybody => None,
+        }
+    }
+}
+
 /// What the `Authorization` header of a request amounts to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Owner,
+    Known(Caller),
     /// No credential at all; costs the peer nothing.
     Missing,
     Wrong,
@@ -49,31 +102,66 @@ pub(crate) enum Verdict {
 }
 
 pub(crate) struct KeyRing {
-    digests: Vec<[u8; 32]>,
+    owners: Vec<[u8; 32]>,
+    /// Open keys of connectors; whoever holds a socket open by one watches them.
+    connectors: watch::Sender<Arc<[ConnectorKey]>>,
     wrong: DefaultKeyedRateLimiter<IpAddr>,
 }
 
 impl KeyRing {
-    pub(crate) fn new(keys: &[KeyRow]) -> Self {
+    pub(crate) fn new(owners: &[KeyRow], connectors: Vec<ConnectorKey>) -> Self {
         let wrong = RateLimiter::keyed(Quota::per_minute(WRONG_KEYS_PER_MINUTE));
-        Self { digests: keys.iter().map(|key| key.sha256).collect(), wrong }
+        let ring = Self {
+            owners: owners.iter().map(|key| key.sha256).collect(),
+            connectors: watch::Sender::new(Arc::new([])),
+            wrong,
+        };
+        ring.replace_connectors(connectors);
+        ring
+    }
+
+    /// From now on these keys of connectors open, and no others.
+    pub(crate) fn replace_connectors(&self, keys: Vec<ConnectorKey>) {
+        let open = keys.into_iter().filter(|key| key.revoked_at.is_none()).collect();
+        self.connectors.send_replace(open);
+    }
+
+    /// The open key with this id.
+    pub(crate) fn connector(&self, id: &KeyId) -> Option<ScopedKey> {
+        let keys = self.connectors.borrow();
+        let key = keys.iter().find(|key| key.id == *id)?;
+        Some(ScopedKey { id: key.id.clone(), source: key.source.clone() })
+    }
+
+    pub(crate) fn watch_connectors(&self) -> watch::Receiver<Arc<[ConnectorKey]>> {
+        self.connectors.subscribe()
     }
 
     pub(crate) fn judge(&self, headers: &HeaderMap, peer: IpAddr) -> Verdict {
         let mut given = headers.get_all(AUTHORIZATION).iter();
         match (given.next(), given.next()) {
             (None, _) => Verdict::Missing,
-            (Some(only), None) if self.is_owner(only) => Verdict::Owner,
-            (Some(_), _) => self.charge(peer),
+            (Some(only), None) => match self.find(only) {
+                Some(caller) => Verdict::Known(caller),
+                None => self.charge(peer),
+            },
+            (Some(_), Some(_)) => self.charge(peer),
         }
     }
 
-    fn is_owner(&self, header: &HeaderValue) -> bool {
-        let Some(key) = bearer(header) else { return false };
-        let digest: [u8; 32] = Sha256::digest(key).into();
+    fn find(&self, header: &HeaderValue) -> Option<Caller> {
+        let digest: [u8; 32] = Sha256::digest(bearer(header)?).into();
         // Every digest is compared, so that the time says nothing about which one matched.
-        let matches = self.digests.iter().fold(0, |found, known| found | known.ct_eq(&digest).unwrap_u8());
-        matches == 1
+        let none = Choice::from(0);
+        let owner = self.owners.iter().fold(none, |found, known| found | known.ct_eq(&digest));
+        let mut caller = bool::from(owner).then_some(Caller::Owner);
+        for key in self.connectors.borrow().iter() {
+            if bool::from(key.sha256.ct_eq(&digest)) {
+                caller =
+                    Some(Caller::Connector(ScopedKey { id: key.id.clone(), source: key.source.clone() }));
+            }
+        }
+        caller
     }
 
     /// One more wrong credential of a peer.
@@ -96,6 +184,14 @@ pub(crate) fn bearer(header: &HeaderValue) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then_some(key)
 }
 
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or(Self::Anybody))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,13 +203,13 @@ mod tests {
 
     #[test]
     fn only_the_exact_key_once_opens() {
-        let ring = KeyRing::new(&[OwnerKey::new("owner", "secret-key").row()]);
+        let ring = KeyRing::new(&[OwnerKey::new("owner", "secret-key").row()], Vec::new());
         let check = |values: &[&str], expected: Verdict| {
             let peer = IpAddr::from([127, 0, 0, values.len() as u8 + 1]);
             assert_eq!(ring.judge(&headers(values), peer), expected, "{values:?}");
         };
-        check(&["Bearer secret-key"], Verdict::Owner);
-        check(&["bearer secret-key"], Verdict::Owner);
+        check(&["Bearer secret-key"], Verdict::Known(Caller::Owner));
+        check(&["bearer secret-key"], Verdict::Known(Caller::Owner));
         check(&[], Verdict::Missing);
         check(&["Bearer secret-key2"], Verdict::Wrong);
         check(&["Bearer "], Verdict::Wrong);
@@ -123,13 +219,13 @@ mod tests {
 
     #[test]
     fn the_eleventh_wrong_key_is_throttled_and_a_right_one_still_served() {
-        let ring = KeyRing::new(&[OwnerKey::new("owner", "right").row()]);
+        let ring = KeyRing::new(&[OwnerKey::new("owner", "right").row()], Vec::new());
         let peer = IpAddr::from([127, 0, 0, 1]);
         for _ in 0..10 {
             assert_eq!(ring.judge(&headers(&["Bearer wrong"]), peer), Verdict::Wrong);
         }
         let eleventh = ring.judge(&headers(&["Bearer wrong"]), peer);
         assert!(matches!(eleventh, Verdict::Throttled { .. }), "{eleventh:?}");
-        assert_eq!(ring.judge(&headers(&["Bearer right"]), peer), Verdict::Owner);
+        assert_eq!(ring.judge(&headers(&["Bearer right"]), peer), Verdict::Known(Caller::Owner));
     }
 }

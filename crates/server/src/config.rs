@@ -1,6 +1,7 @@
 //! What the server is told at its start.
 
 use crate::auth::OwnerKey;
+use crate::guard::LocalClients;
 use crate::hook::Hooks;
 use crate::webhook::Webhooks;
 use axum::Router;
@@ -37,8 +38,8 @@ pub struct ServeConfig {
     pub extraction_models: Option<ModelsConfig>,
     /// The memory service that is used instead of the built-in memory.
     pub engram: EngramSetting,
-    /// Whether programs on this machine may use `/engram` without a key.
-    pub engram_allow_local: bool,
+    /// Which programs on this machine need no key.
+    pub allow_local: LocalClients,
     pub tools: ToolboxConfig,
     /// Webhooks that come in.
     pub hooks: Hooks,

@@ -1,8 +1,8 @@
 //! The one gate before every handler: host, origin, credential, load.
 
-use crate::auth::Verdict;
+use crate::auth::{Caller, Verdict};
 use crate::refusal::Refusal;
-use crate::routes::{OPEN_ROUTES, OpenTo};
+use crate::routes::{CONNECTOR_ROUTES, OPEN_ROUTES, OpenTo};
 use crate::state::AppState;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -26,8 +26,16 @@ pub(crate) struct Doors {
     hosts: Vec<String>,
     origins: Vec<String>,
     places: Semaphore,
-    /// Whether Engram clients on this machine need no key.
-    engram_is_open: bool,
+    open_to: LocalClients,
+}
+
+/// Which programs on this machine need no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalClients {
+    /// May use `/engram`.
+    pub engram: bool,
+    /// May open a session at `/connector` (D23).
+    pub connectors: bool,
 }
 
 impl Doors {
@@ -35,7 +43,7 @@ impl Doors {
         address: SocketAddr,
         more_hosts: &[String],
         more_origins: &[String],
-        engram_allow_local: bool,
+        allow_local: LocalClients,
     ) -> Self {
         let mut hosts: Vec<String> = ["127.0.0.1", "localhost", "[::1]"].map(str::to_owned).into();
         if !address.ip().is_unspecified() {
@@ -48,8 +56,12 @@ impl Doors {
         let own = hosts.iter().map(|host| format!("http://{host}:{}", address.port()));
         let origins = own.chain(more_origins.iter().map(|origin| origin.to_ascii_lowercase())).collect();
         // A bind that others can reach has no clients that are surely local.
-        let engram_is_open = engram_allow_local && address.ip().is_loopback();
-        Self { hosts, origins, places: Semaphore::new(REQUESTS_MAX), engram_is_open }
+        let is_local = address.ip().is_loopback();
+        let open_to = LocalClients {
+            engram: allow_local.engram && is_local,
+            connectors: allow_local.connectors && is_local,
+        };
+        Self { hosts, origins, places: Semaphore::new(REQUESTS_MAX), open_to }
     }
 
     /// A page elsewhere that points its own name at this machine still names itself here.
@@ -76,7 +88,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
     if !app.doors.knows_host(request.headers(), request.uri()) {
         return Refusal::because(ErrorCode::HostNotAllowed, "add the name to allowedHosts to use it")
             .into_response();
@@ -85,10 +97,10 @@ pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: N
         return Refusal::because(ErrorCode::OriginNotAllowed, "add the origin to allowedOrigins to use it")
             .into_response();
     }
-    if !is_open(&app, &request)
-        && let Err(refusal) = check_key(&app, &request)
-    {
-        return refusal.into_response();
+    let caller = if is_open(&app, &request) { Ok(Caller::Anybody) } else { check_key(&app, &request) };
+    match caller {
+        Ok(caller) => drop(request.extensions_mut().insert(caller)),
+        Err(refusal) => return refusal.into_response(),
     }
     let Ok(_place) = app.doors.places.try_acquire() else {
         return Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1)).into_response();
@@ -98,27 +110,36 @@ pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: N
 
 /// Whether a request needs no credential. One that brings a credential is judged by it all the same.
 fn is_open(app: &AppState, request: &Request) -> bool {
-    let headers = request.headers();
     let found = OPEN_ROUTES.iter().find(|route| route.is_at(request.uri().path()));
     match found.map(|route| route.to) {
         None => false,
         Some(OpenTo::Everybody | OpenTo::SendersOfHooks) => true,
-        Some(OpenTo::LocalEngramClients) => {
-            app.doors.engram_is_open
-                && peer(request).is_loopback()
-                && !headers.contains_key(ORIGIN)
-                && !headers.contains_key(AUTHORIZATION)
-        }
+        Some(OpenTo::LocalEngramClients) => app.doors.open_to.engram && is_local_program(request),
+        Some(OpenTo::LocalConnectors) => app.doors.open_to.connectors && is_local_program(request),
     }
+}
+
+/// On this machine, no web page, and without a credential that would have to be right.
+fn is_local_program(request: &Request) -> bool {
+    let headers = request.headers();
+    peer(request).is_loopback() && !headers.contains_key(ORIGIN) && !headers.contains_key(AUTHORIZATION)
 }
 
 pub(crate) fn peer(request: &Request) -> IpAddr {
     request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0)
 }
 
-fn check_key(app: &AppState, request: &Request) -> Result<(), Refusal> {
+fn check_key(app: &AppState, request: &Request) -> Result<Caller, Refusal> {
     match app.keys.judge(request.headers(), peer(request)) {
-        Verdict::Owner => Ok(()),
+        Verdict::Known(Caller::Connector(key)) => {
+            let path = request.uri().path();
+            if CONNECTOR_ROUTES.iter().any(|route| route.is_at(path)) {
+                return Ok(Caller::Connector(key));
+            }
+            let detail = format!("this key is for the connector of the source {} alone", key.source);
+            Err(Refusal::because(ErrorCode::Forbidden, detail))
+        }
+        Verdict::Known(caller) => Ok(caller),
         Verdict::Missing | Verdict::Wrong => Err(Refusal::new(ErrorCode::Unauthorized)),
         Verdict::Throttled { retry_after } => {
             Err(Refusal::new(ErrorCode::TooManyRequests).retry_after(retry_after))
@@ -136,7 +157,7 @@ mod tests {
             ([127, 0, 0, 1], 7751).into(),
             &["cortex.lan".to_owned()],
             &["https://ui.lan".to_owned()],
-            false,
+            LocalClients { engram: false, connectors: false },
         )
     }
 

@@ -4,12 +4,12 @@ use crate::guard::Peer;
 use axum::Router;
 use cortex_types::limits::HEADER_BYTES_MAX;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -24,7 +24,7 @@ const AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
 
 /// Serves until `stop`, then finishes what is open.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let open = GracefulShutdown::new();
+    let mut open = JoinSet::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         tokio::select! {
@@ -32,7 +32,10 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => spawn_connection(stream, peer, place, &router, &open),
+                    Ok(place) => {
+                        while open.try_join_next().is_some() {}
+                        open.spawn(serve_connection(stream, peer, place, router.clone(), stop.clone()));
+                    }
                     Err(_) => tracing::warn!(%peer, "A connection over the limit was closed"),
                 },
                 Err(error) => {
@@ -43,22 +46,23 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
         }
     }
     drop(listener);
-    if tokio::time::timeout(GOODBYE, open.shutdown()).await.is_err() {
+    let ended = async { while open.join_next().await.is_some() {} };
+    if tokio::time::timeout(GOODBYE, ended).await.is_err() {
         tracing::warn!("Connections that did not end in time were closed");
     }
 }
 
-fn spawn_connection(
+/// A connection that becomes a WebSocket ends here and goes on in its own task.
+async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
     place: OwnedSemaphorePermit,
-    router: &Router,
-    open: &GracefulShutdown,
+    router: Router,
+    stop: CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was refused");
     }
-    let router = router.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(Peer(peer.ip()));
         router.clone().oneshot(request)
@@ -67,12 +71,18 @@ fn spawn_connection(
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
-    let watched = open.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = watched.await {
-            tracing::debug!(%error, "A connection ended early");
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
         }
-        drop(place);
-    });
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "A connection ended early");
+    }
+    drop(place);
 }

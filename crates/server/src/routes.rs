@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 
 mod approval;
 mod channel;
+mod connector;
 mod context;
 mod engram;
 mod event;
@@ -19,6 +20,7 @@ mod health;
 mod hook;
 mod inbox;
 pub(crate) mod ingest;
+mod key;
 mod memory;
 mod metrics;
 mod op;
@@ -46,6 +48,8 @@ pub enum OpenTo {
     LocalEngramClients,
     /// Who shows what the hook asks for; the handler judges that (D72).
     SendersOfHooks,
+    /// The same where `connector.allowLocal` says so, as it does by default (D23).
+    LocalConnectors,
 }
 
 /// The routes that need no credential. Every other route answers 401 without one.
@@ -55,7 +59,42 @@ pub const OPEN_ROUTES: &[OpenRoute] = &[
     OpenRoute { path: "/readyz", to: OpenTo::Everybody },
     OpenRoute { path: "/engram/*", to: OpenTo::LocalEngramClients },
     OpenRoute { path: "/hooks/*", to: OpenTo::SendersOfHooks },
+    OpenRoute { path: "/connector", to: OpenTo::LocalConnectors },
+    OpenRoute { path: "/api/cortex-m/v1/connector", to: OpenTo::LocalConnectors },
+    // The session in the path is the credential.
+    OpenRoute { path: "/connector/*", to: OpenTo::Everybody },
+    OpenRoute { path: "/api/cortex-m/v1/connector/*", to: OpenTo::Everybody },
 ];
+
+/// Where a request may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectorRoute {
+    /// With a star for one part of it that can be anything.
+    pub path: &'static str,
+}
+
+/// The routes that a connector's key opens; each lets it see only its own source.
+pub const CONNECTOR_ROUTES: &[ConnectorRoute] = &[
+    ConnectorRoute { path: "/ingest" },
+    ConnectorRoute { path: "/outbox/poll" },
+    ConnectorRoute { path: "/outbox/ack" },
+    ConnectorRoute { path: "/outbox/nack" },
+    ConnectorRoute { path: "/connector" },
+    ConnectorRoute { path: "/api/cortex-m/v1/connector" },
+    ConnectorRoute { path: "/api/v2/events/*/live" },
+];
+
+impl ConnectorRoute {
+    pub(crate) fn is_at(self, path: &str) -> bool {
+        match self.path.split_once('*') {
+            Some((start, end)) => path
+                .strip_prefix(start)
+                .and_then(|rest| rest.strip_suffix(end))
+                .is_some_and(|part| !part.is_empty() && !part.contains('/')),
+            None => path == self.path,
+        }
+    }
+}
 
 impl OpenRoute {
     pub(crate) fn is_at(self, path: &str) -> bool {
@@ -83,7 +122,7 @@ pub fn openapi() -> OpenApi {
 }
 
 fn documented() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(openapi::info()).merge(spine()).merge(hands_and_mind())
+    OpenApiRouter::with_openapi(openapi::info()).merge(spine()).merge(doors()).merge(hands_and_mind())
 }
 
 /// A message in, its way, and out.
@@ -111,6 +150,17 @@ fn spine() -> OpenApiRouter<AppState> {
         .routes(routes!(event::live))
         .routes(routes!(usage::usage))
         .routes(routes!(status::status))
+}
+
+/// Who may come in, and connectors that stay.
+fn doors() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(key::create, key::list))
+        .routes(routes!(key::revoke))
+        .routes(routes!(connector::open_session))
+        .routes(routes!(connector::open_session_below))
+        .routes(routes!(connector::open_socket))
+        .routes(routes!(connector::open_socket_below))
 }
 
 /// What the assistant may do, and what it knows.

@@ -2,6 +2,7 @@
 
 use crate::auth::KeyRing;
 use crate::config::{ReadChannels, ServeConfig};
+use crate::connector::{Connectors, Hub, HubParts};
 use crate::guard::Doors;
 use crate::state::App;
 use crate::webhook::{WebhookSender, Webhooks};
@@ -55,6 +56,7 @@ pub struct RunningServer {
     stop_turns: CancellationToken,
     doors: JoinHandle<()>,
     turns: JoinHandle<()>,
+    hub: JoinHandle<()>,
     watcher: JoinHandle<()>,
     keeper: JoinHandle<()>,
     gardener: JoinHandle<()>,
@@ -96,6 +98,12 @@ pub async fn start_with_clock(
     let address = listener.local_addr().map_err(refused)?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
     let read_channels = Arc::clone(&config.read_channels);
+    let (hub, hub_work) = Hub::new(HubParts {
+        store: store.clone(),
+        outbox: runtime.outbox(),
+        clock: Arc::clone(&clock),
+        stop: stop_doors.clone(),
+    });
     let app = Arc::new(App {
         read_channels: config.read_channels,
         runtime: runtime.clone(),
@@ -105,9 +113,10 @@ pub async fn start_with_clock(
         store: store.clone(),
         bus,
         clock: Arc::clone(&clock),
-        keys: KeyRing::new(&keys),
+        keys: KeyRing::new(&keys, store.keys().of_connectors().await?),
         hooks: config.hooks,
-        doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.engram_allow_local),
+        connectors: Connectors::new(hub),
+        doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.allow_local),
         metrics: metrics::handle(),
         address,
         started_at: clock.now(),
@@ -128,6 +137,7 @@ pub async fn start_with_clock(
     let keeper = tokio::spawn(async move { runtime.keep_time(keeper_stop).await });
     let garden_stop = stop_doors.clone();
     let gardener = tokio::spawn(async move { gardener.run(garden_stop).await });
+    let hub = tokio::spawn(hub_work);
     let watcher = tokio::spawn(watch_store(store, stop_doors.clone()));
     Ok(RunningServer {
         address,
@@ -137,6 +147,7 @@ pub async fn start_with_clock(
         stop_turns,
         doors,
         turns,
+        hub,
         watcher,
         keeper,
         gardener,
@@ -162,7 +173,7 @@ impl RunningServer {
     pub async fn stop(self) {
         self.stop_doors.cancel();
         self.stop_turns.cancel();
-        let tasks = [self.doors, self.turns, self.watcher, self.keeper, self.gardener];
+        let tasks = [self.doors, self.turns, self.hub, self.watcher, self.keeper, self.gardener];
         for task in tasks.into_iter().chain(self.webhooks) {
             if let Err(error) = task.await {
                 tracing::error!(%error, "A part of the server ended by a panic");

@@ -2,6 +2,7 @@
 
 use crate::auth::KeyRing;
 use crate::config::ReadChannels;
+use crate::connector::Connectors;
 use crate::guard::Doors;
 use crate::hook::Hooks;
 use cortex_bus::Bus;
@@ -30,6 +31,7 @@ pub(crate) struct App {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keys: KeyRing,
     pub(crate) hooks: Hooks,
+    pub(crate) connectors: Connectors,
     pub(crate) doors: Doors,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) address: SocketAddr,

@@ -15,6 +15,9 @@ CREATE TABLE connector_sessions (
 ) WITHOUT ROWID;
 CREATE INDEX connector_sessions_seen ON connector_sessions(seen_at);
 
+-- 1: leased by a door of the server itself, whose leases end with the process.
+ALTER TABLE outbox_messages ADD COLUMN pushed INTEGER NOT NULL DEFAULT 0;
+
 -- What came through the connectors' door has a channel of another name than its source (D18).
 CREATE TABLE channel_sources (
   source TEXT PRIMARY KEY,

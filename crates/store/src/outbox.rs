@@ -32,6 +32,8 @@ pub struct OutboxPoll {
     pub ordered: bool,
     /// Exactly this many claims, then dead (D2).
     pub attempts_max: u32,
+    /// The holder is a part of this process: its leases end with it.
+    pub pushed: bool,
 }
 
 /// A message as the outbox keeps it.
@@ -104,6 +106,19 @@ impl Outbox<'_> {
     /// Holders end without having delivered: the messages are due again at once.
     pub async fn give_back(&self, leases: Vec<ReturnedLease>, now: Millis) -> Result<(), StoreError> {
         self.0.write(move |connection| push::give_back(connection, &leases, now)).await
+    }
+
+    /// Messages that doors of the process before held: nobody has them any more. Only for the holder of the home's lock.
+    pub async fn take_back_pushed(&self, now: Millis) -> Result<usize, StoreError> {
+        self.0
+            .write(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "UPDATE outbox_messages SET status = 'pending', lease_token = NULL, lease_expires_at = NULL,
+                       updated_at = ?1 WHERE status = 'leased' AND pushed = 1",
+                )?;
+                Ok(statement.execute([now.0])?)
+            })
+            .await
     }
 
     /// What each of these messages answers; none for one that is not there.

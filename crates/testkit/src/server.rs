@@ -10,7 +10,7 @@ use crate::store::memory_folder;
 use axum::Router;
 use cortex_api::Client;
 use cortex_runtime::{EngramSetting, RuntimeConfig};
-use cortex_server::{OwnerKey, RunningServer, ServeConfig, start_with_clock};
+use cortex_server::{LocalClients, OwnerKey, RunningServer, ServeConfig, start_with_clock};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
 use cortex_types::{Clock, SystemClock};
@@ -34,7 +34,7 @@ pub struct ServerSetup {
     more_routes: Router,
     tools: Arc<dyn Fn(&mut ToolboxConfig) + Send + Sync>,
     engram: EngramSetting,
-    engram_allow_local: bool,
+    allow_local: LocalClients,
     listen: Ipv4Addr,
     hooks: Value,
     webhooks: Value,
@@ -51,7 +51,7 @@ impl ServerSetup {
             more_routes: Router::new(),
             tools: Arc::new(|_| {}),
             engram: EngramSetting::Off,
-            engram_allow_local: false,
+            allow_local: LocalClients { engram: false, connectors: true },
             listen: Ipv4Addr::LOCALHOST,
             hooks: json!({}),
             webhooks: json!({}),
@@ -101,7 +101,13 @@ impl ServerSetup {
 
     /// Programs on this machine may use `/engram` without a key.
     pub fn engram_for_local_clients(mut self) -> Self {
-        self.engram_allow_local = true;
+        self.allow_local.engram = true;
+        self
+    }
+
+    /// Connectors on this machine need a key like everybody else.
+    pub fn connectors_need_a_key(mut self) -> Self {
+        self.allow_local.connectors = false;
         self
     }
 
@@ -163,7 +169,7 @@ impl ServerSetup {
             models: self.models.config(home),
             extraction_models: None,
             engram: self.engram.clone(),
-            engram_allow_local: self.engram_allow_local,
+            allow_local: self.allow_local,
             tools,
             hooks: serde_json::from_value(self.hooks.clone()).expect("the hooks are in order"),
             webhooks: serde_json::from_value(self.webhooks.clone()).expect("the webhooks are in order"),

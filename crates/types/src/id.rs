@@ -27,6 +27,16 @@ macro_rules! id_type {
                 Self(format!("{}{ulid}", Self::PREFIX))
             }
 
+            pub fn from_bits(bits: u128) -> Self {
+                Self::from_ulid(Ulid::from(bits))
+            }
+
+            /// The 128 bits behind the prefix.
+            pub fn ulid_bits(&self) -> u128 {
+                let ulid = self.0.strip_prefix(Self::PREFIX).and_then(|rest| Ulid::from_string(rest).ok());
+                u128::from(ulid.unwrap_or_default())
+            }
+
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -76,6 +76,7 @@ impl Connectors {
             max: Some(self.batch),
             lease_seconds: Some(300),
             ordered: self.ordered,
+            wait_seconds: None,
         };
         let poll = json(&poll)?;
         loop {

@@ -233,6 +233,7 @@ impl Aged {
                 lease: Duration::from_secs(60),
                 ordered: false,
                 attempts_max: 10,
+                pushed: false,
             };
             let started = Instant::now();
             let polled = self.store.outbox().claim_due(poll, now).await?;

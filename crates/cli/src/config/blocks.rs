@@ -62,18 +62,18 @@ pub(crate) fn check_skill_config(value: &Value) -> Result<(), String> {
     skills.map(drop).ok_or_else(|| "must be an object {\"<skill>\": {…}}".to_owned())
 }
 
-/// `engram`: how the memory routes are opened.
+/// `engram` and `connector`: whether a door is open to programs on this machine.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct EngramBlock {
-    pub(crate) allow_local: bool,
+pub(crate) struct AllowLocal {
+    pub(crate) allow_local: Option<bool>,
 }
 
-pub(crate) fn check_engram(value: &Value) -> Result<(), String> {
+pub(crate) fn check_allow_local(value: &Value) -> Result<(), String> {
     if !value.is_object() {
         return Err("must be an object {\"allowLocal\": true or false}".to_owned());
     }
-    serde_json::from_value::<EngramBlock>(value.clone())
+    serde_json::from_value::<AllowLocal>(value.clone())
         .map(drop)
         .map_err(|error| format!("is wrong: {error}"))
 }

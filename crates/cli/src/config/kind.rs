@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Calendars,
     Embedding,
     SkillConfig,
-    Engram,
+    AllowLocal,
     Channels,
     Hippocampus,
     Identities,
@@ -66,7 +66,7 @@ impl Kind {
             Self::Calendars => return blocks::check_calendars(value).map(|()| value.clone()),
             Self::Embedding => return blocks::check_embedding(value).map(|()| value.clone()),
             Self::SkillConfig => return blocks::check_skill_config(value).map(|()| value.clone()),
-            Self::Engram => return blocks::check_engram(value).map(|()| value.clone()),
+            Self::AllowLocal => return blocks::check_allow_local(value).map(|()| value.clone()),
             Self::Channels => return channels::check_channels(value).map(|()| value.clone()),
             Self::Hippocampus => return channels::check_hippocampus(value).map(|()| value.clone()),
             Self::Identities => return channels::check_identities(value).map(|()| value.clone()),
@@ -112,7 +112,7 @@ impl Kind {
             | Self::Calendars
             | Self::Embedding
             | Self::SkillConfig
-            | Self::Engram
+            | Self::AllowLocal
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities
@@ -140,7 +140,7 @@ impl Kind {
             Self::Calendars => "an object {\"<name>\": \"<file or address>\"}".to_owned(),
             Self::Embedding => "an object {\"baseUrl\": …, \"model\": …}".to_owned(),
             Self::SkillConfig => "an object {\"<skill>\": {…}}".to_owned(),
-            Self::Engram => "an object {\"allowLocal\": true or false}".to_owned(),
+            Self::AllowLocal => "an object {\"allowLocal\": true or false}".to_owned(),
             Self::Channels => "an object {\"<channel>\": \"off\", \"shadow\" or \"live\"}".to_owned(),
             Self::Hippocampus => "an object {\"enabled\": true or false}".to_owned(),
             Self::Identities => "an object {\"<name>\": [\"<userId>\", …]}".to_owned(),
@@ -166,7 +166,7 @@ impl Kind {
             Self::Calendars => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             Self::Embedding => blocks::embedding_schema(),
             Self::SkillConfig => json!({"type": "object", "additionalProperties": {"type": "object"}}),
-            Self::Engram => json!({
+            Self::AllowLocal => json!({
                 "type": "object",
                 "additionalProperties": false,
                 "properties": {"allowLocal": {"type": "boolean"}},
@@ -208,7 +208,7 @@ impl Kind {
             | Self::Calendars
             | Self::Embedding
             | Self::SkillConfig
-            | Self::Engram
+            | Self::AllowLocal
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities
@@ -237,7 +237,7 @@ impl Kind {
             | Self::Calendars
             | Self::Embedding
             | Self::SkillConfig
-            | Self::Engram
+            | Self::AllowLocal
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities

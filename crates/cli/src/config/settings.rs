@@ -1,6 +1,6 @@
 //! The settings as the rest of the program uses them: typed, complete, checked.
 
-use super::blocks::EngramBlock;
+use super::blocks::AllowLocal;
 use super::channels::{ChannelEntry, Hippocampus};
 use super::effective::Effective;
 use cortex_models::{EmbeddingSettings, ProviderSettings};
@@ -24,7 +24,8 @@ pub(crate) struct Settings {
     pub(crate) ingest_api_key: Option<SecretString>,
     pub(crate) synapse_url: String,
     pub(crate) engram_url: String,
-    pub(crate) engram: EngramBlock,
+    pub(crate) engram: AllowLocal,
+    pub(crate) connector: AllowLocal,
     pub(crate) ollama_url: String,
     pub(crate) model: Option<String>,
     pub(crate) extraction_model: Option<String>,
@@ -102,10 +103,10 @@ impl Settings {
         let unlisted = if self.channels.is_some() { ChannelMode::Off } else { ChannelMode::Live };
         let channels = self.channels.clone().unwrap_or_default();
         ChannelSettings {
+            sources: BTreeMap::new(),
             enabled: self.enabled,
             default_mode: self.default_mode.unwrap_or(unlisted),
             channels: channels.into_iter().map(|(name, entry)| (name, entry.into())).collect(),
-            sources: BTreeMap::new(),
             identities: self.identities.clone(),
         }
     }

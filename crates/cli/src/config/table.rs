@@ -105,9 +105,15 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key(
         "engram",
-        Kind::Engram,
+        Kind::AllowLocal,
         Fallback::EmptyObject,
         "{\"allowLocal\": true} lets programs on this machine use /engram without a key; it holds personal facts, so they need one by default.",
+    ),
+    key(
+        "connector",
+        Kind::AllowLocal,
+        Fallback::EmptyObject,
+        "{\"allowLocal\": false} asks connectors on this machine for a key at /connector, as all others are asked.",
     ),
     key(
         "ollamaUrl",

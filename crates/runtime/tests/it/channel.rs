@@ -204,7 +204,14 @@ async fn a_hundred_messages_in_shadow_send_nothing_and_record_everything() {
     assert_eq!((counts.suppressed, counts.pending, counts.leased, counts.delivered), (100, 0, 0, 0));
     for source in ["webchat", "whatsapp"] {
         let lease = Duration::from_secs(60);
-        let poll = OutboxPoll { source: source.to_owned(), max: 100, lease, ordered: false, attempts_max: 3 };
+        let poll = OutboxPoll {
+            source: source.to_owned(),
+            max: 100,
+            lease,
+            ordered: false,
+            attempts_max: 3,
+            pushed: false,
+        };
         assert_eq!(flow.store.outbox().claim_due(poll, Millis(i64::MAX)).await, Ok(Vec::new()));
     }
     let report = flow.runtime.channels().shadow_report(500).await.unwrap();

@@ -2,6 +2,7 @@
 
 use super::inbox::{self, event_id};
 use super::outbox_admin;
+use crate::auth::Caller;
 use crate::live::watch;
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
@@ -36,9 +37,16 @@ pub(crate) async fn trace(
 ))]
 pub(crate) async fn live(
     State(app): State<AppState>,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Sse<impl Stream<Item = Result<SseEvent, serde_json::Error>> + use<>>, Refusal> {
-    let watched = watch(&app.store, &app.bus, event_id(&id)?).await?;
+    let id = event_id(&id)?;
+    if caller.key_id().is_some() {
+        let event = app.store.inbox().find(id.clone()).await?;
+        let event = event.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
+        caller.may_use(&event.topic.source)?;
+    }
+    let watched = watch(&app.store, &app.bus, id).await?;
     let watched = watched.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
     let stopping = app.stopping.clone();
     let watched = watched.take_until(async move { stopping.cancelled().await });

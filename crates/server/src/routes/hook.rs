@@ -64,6 +64,6 @@ fn charged(app: &App, peer: IpAddr, code: ErrorCode) -> Refusal {
         Verdict::Throttled { retry_after } => {
             Refusal::new(ErrorCode::TooManyRequests).retry_after(retry_after)
         }
-        Verdict::Owner | Verdict::Missing | Verdict::Wrong => Refusal::new(code),
+        Verdict::Known(_) | Verdict::Missing | Verdict::Wrong => Refusal::new(code),
     }
 }

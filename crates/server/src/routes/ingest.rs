@@ -1,5 +1,6 @@
 //! `POST /ingest`: an event comes in and is on disk before the answer.
 
+use crate::auth::Caller;
 use crate::body::JsonBody;
 use crate::fields::Fields;
 use crate::moment::{BadMoment, parse_iso};
@@ -19,13 +20,17 @@ use serde_json::{Map, Value};
     (status = 202, body = IngestAnswer, description = "Queued and on disk"),
     (status = 200, body = IngestAnswer, description = "The same source and externalMessageId was here before, or the channel is off"),
     (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 413, body = ErrorBody),
+    (status = 403, body = ErrorBody, description = "The key belongs to another source"),
     (status = 503, body = ErrorBody, description = "The disk does not take it; nothing was kept"),
 ))]
 pub(crate) async fn ingest(
     State(app): State<AppState>,
+    caller: Caller,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<IngestAnswer>), Refusal> {
-    let accepted = app.intake.accept(read_event(&body)?).await?;
+    let event = read_event(&body)?;
+    caller.may_use(&event.source)?;
+    let accepted = app.intake.accept(event).await?;
     fail_point!("ingest.before_response");
     Ok(answered(accepted))
 }
@@ -88,12 +93,17 @@ fn read_metadata(fields: &mut Fields<'_>) -> (Option<String>, Priority) {
         fields.complain("metadata must be an object".to_owned());
         return (None, Priority::default());
     };
-    let priority = match metadata.get("priority") {
-        None | Some(Value::Null) => Some(Priority::default()),
-        Some(word) => word.as_str().and_then(Priority::from_word),
-    };
+    let priority = read_priority(metadata);
     if priority.is_none() {
         fields.complain("metadata.priority must be urgent, normal or background".to_owned());
     }
     (Some(value.to_string()), priority.unwrap_or_default())
+}
+
+/// `metadata.priority`; none when it is no such word.
+pub(crate) fn read_priority(metadata: &Map<String, Value>) -> Option<Priority> {
+    match metadata.get("priority") {
+        None | Some(Value::Null) => Some(Priority::default()),
+        Some(word) => word.as_str().and_then(Priority::from_word),
+    }
 }

@@ -1,5 +1,6 @@
 //! `POST /outbox/poll|ack|nack`: messages go out under a lease.
 
+use crate::auth::Caller;
 use crate::body::JsonBody;
 use crate::fields::Fields;
 use crate::refusal::Refusal;
@@ -10,22 +11,27 @@ use cortex_api::{
     AckAnswer, AckRequest, AckStatus, ErrorBody, ErrorCode, NackAnswer, NackRequest, NackStatus, PollAnswer,
     PollRequest, PolledMessage,
 };
-use cortex_store::{Acked, LeaseRefused, Nack, Nacked};
+use cortex_store::{Acked, LeaseRefused, Nack, Nacked, OutboxListener, Ring};
 use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
 use cortex_types::{Delivery, LeaseToken, OutboxId};
 use fail::fail_point;
 use std::time::Duration;
+use tokio::time::Instant;
 use ulid::Ulid;
 
+/// Longest time a poll may wait for a message.
+const WAIT_SECONDS_MAX: u32 = 60;
 /// Longest wait a connector may ask for.
 const RETRY_AFTER_SECONDS_MAX: u32 = 24 * 60 * 60;
 
 /// Claim outbound messages for one connector source.
 #[utoipa::path(post, path = "/outbox/poll", tag = "connector", request_body = PollRequest, responses(
     (status = 200, body = PollAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+    (status = 403, body = ErrorBody, description = "The key belongs to another source"),
 ))]
 pub(crate) async fn poll(
     State(app): State<AppState>,
+    caller: Caller,
     JsonBody(body): JsonBody,
 ) -> Result<Json<PollAnswer>, Refusal> {
     let mut fields = Fields::of(&body);
@@ -33,9 +39,18 @@ pub(crate) async fn poll(
     let max = fields.number("max", 1, POLL_BATCH_MAX);
     let lease = fields.number("leaseSeconds", LEASE_SECONDS_MIN, LEASE_SECONDS_MAX);
     let ordered = fields.flag("ordered");
+    let patience = fields.number("waitSeconds", 0, WAIT_SECONDS_MAX).unwrap_or_default();
     fields.finish()?;
+    caller.may_use(&source)?;
     let lease = lease.map(|seconds| Duration::from_secs(u64::from(seconds)));
-    let deliveries = app.outbox.poll(source, max, lease, ordered).await?;
+    let poll = || app.outbox.poll(source.clone(), max, lease, ordered);
+    // Listen before looking: what is queued in between then rings.
+    let mut bell = app.store.outbox().listen();
+    let mut deliveries = poll().await?;
+    let deadline = Instant::now() + Duration::from_secs(u64::from(patience));
+    while deliveries.is_empty() && worth_another_look(&app, &source, &mut bell, deadline).await? {
+        deliveries = poll().await?;
+    }
     fail_point!("outbox.poll.before_response");
     Ok(Json(PollAnswer { messages: deliveries.into_iter().map(polled).collect() }))
 }
@@ -43,16 +58,19 @@ pub(crate) async fn poll(
 /// Acknowledge a delivery.
 #[utoipa::path(post, path = "/outbox/ack", tag = "connector", request_body = AckRequest, responses(
     (status = 200, body = AckAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-    (status = 404, body = ErrorBody), (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
+    (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
 ))]
 pub(crate) async fn ack(
     State(app): State<AppState>,
+    caller: Caller,
     JsonBody(body): JsonBody,
 ) -> Result<Json<AckAnswer>, Refusal> {
     let mut fields = Fields::of(&body);
     let (id, lease) = read_lease(&mut fields);
     fields.finish()?;
-    let acked = app.outbox.ack(known(id)?, lease).await?.map_err(refused)?;
+    let id = known(id)?;
+    owned(&app, &caller, &id).await?;
+    let acked = app.outbox.ack(id, lease).await?.map_err(refused)?;
     fail_point!("outbox.ack.before_response");
     let status = match acked {
         Acked::Delivered => AckStatus::Delivered,
@@ -64,10 +82,11 @@ pub(crate) async fn ack(
 /// Report a failed delivery.
 #[utoipa::path(post, path = "/outbox/nack", tag = "connector", request_body = NackRequest, responses(
     (status = 200, body = NackAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-    (status = 404, body = ErrorBody), (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
+    (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
 ))]
 pub(crate) async fn nack(
     State(app): State<AppState>,
+    caller: Caller,
     JsonBody(body): JsonBody,
 ) -> Result<Json<NackAnswer>, Refusal> {
     let mut fields = Fields::of(&body);
@@ -80,13 +99,53 @@ pub(crate) async fn nack(
     let permanent = fields.flag("permanent");
     fields.finish()?;
     let retry_after = retry_after.map(|seconds| Duration::from_secs(u64::from(seconds)));
-    let nack = Nack { id: known(id)?, lease, error, retry_after, permanent };
+    let id = known(id)?;
+    owned(&app, &caller, &id).await?;
+    let nack = Nack { id, lease, error, retry_after, permanent };
     let status = match app.outbox.nack(nack).await?.map_err(refused)? {
         Nacked::Pending { .. } => NackStatus::Pending,
         Nacked::Dead => NackStatus::Dead,
         Nacked::Suppressed => NackStatus::Suppressed,
     };
     Ok(Json(NackAnswer { ok: true, status }))
+}
+
+/// Waits until the source may have something; false once the patience is over or the server stops.
+async fn worth_another_look(
+    app: &AppState,
+    source: &str,
+    bell: &mut OutboxListener,
+    deadline: Instant,
+) -> Result<bool, Refusal> {
+    if Instant::now() >= deadline {
+        return Ok(false);
+    }
+    let due = app.store.outbox().next_due(source.to_owned()).await?;
+    // What is due already and was not handed out waits behind another message of its topic.
+    let due = due.filter(|due| *due > app.clock.now()).map(|due| Instant::now() + due.since(app.clock.now()));
+    let until = due.map_or(deadline, |due| due.min(deadline));
+    loop {
+        tokio::select! {
+            () = app.stopping.cancelled() => return Ok(false),
+            () = tokio::time::sleep_until(until) => return Ok(until < deadline),
+            ring = bell.next() => match ring {
+                Ring::For(rung) if rung != source => {}
+                Ring::For(_) | Ring::ForAnybody => return Ok(true),
+                Ring::Over => return Ok(false),
+            },
+        }
+    }
+}
+
+/// A connector settles only what is of its own source.
+async fn owned(app: &AppState, caller: &Caller, id: &OutboxId) -> Result<(), Refusal> {
+    if caller.key_id().is_none() {
+        return Ok(());
+    }
+    match app.store.outbox().find(id.clone()).await? {
+        Some(message) => caller.may_use(&message.topic.source),
+        None => Err(Refusal::new(ErrorCode::NotFound)),
+    }
 }
 
 fn read_lease(fields: &mut Fields<'_>) -> (Option<OutboxId>, LeaseToken) {

@@ -69,6 +69,7 @@ pub enum DiscardOutcome {
 struct Held {
     seq: i64,
     source: String,
+    topic_id: i64,
     event_seq: Option<i64>,
     status: OutboxStatus,
     attempts: u32,
@@ -102,6 +103,7 @@ pub(super) fn ack(
             "UPDATE outbox_messages SET status = 'delivered', delivered_at = ?2, updated_at = ?2 WHERE seq = ?1",
         )?
         .execute([held.seq, now.0])?;
+    let_follow(connection, &held)?;
     fail_point!("outbox.ack.before_commit");
     Ok(Ok(Acked::Delivered))
 }
@@ -138,6 +140,7 @@ pub(super) fn nack(
         )?
         .execute(params![held.seq, status.as_str(), error, next_attempt_at.0, now.0])?;
     note(connection, &held, kind, &error, now)?;
+    let_follow(connection, &held)?;
     fail_point!("outbox.nack.before_commit");
     Ok(Ok(outcome))
 }
@@ -187,26 +190,48 @@ pub(super) fn discard(
         )?
         .execute([held.seq, now.0])?;
     note(connection, &held, NoteKind::Discarded, "a person gave it up", now)?;
+    let_follow(connection, &held)?;
     Ok(DiscardOutcome::Discarded)
 }
 
 fn held(connection: &Connection, id: &OutboxId) -> Result<Option<Held>, StoreError> {
     let found = connection
         .prepare_cached(
-            "SELECT seq, event_seq, status, attempts, lease_token, lease_expires_at, source FROM outbox_messages
-             WHERE id = ?1",
+            "SELECT seq, event_seq, status, attempts, lease_token, lease_expires_at, source, topic_id
+             FROM outbox_messages WHERE id = ?1",
         )?
         .query_row([id.as_str()], |row| {
             let status: String = row.get(2)?;
-            Ok((row.get(0)?, row.get(1)?, status, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+            let held = |status| -> rusqlite::Result<Held> {
+                Ok(Held {
+                    seq: row.get(0)?,
+                    event_seq: row.get(1)?,
+                    status,
+                    attempts: row.get(3)?,
+                    lease: row.get(4)?,
+                    lease_expires_at: row.get(5)?,
+                    source: row.get(6)?,
+                    topic_id: row.get(7)?,
+                })
+            };
+            Ok(match status.parse() {
+                Ok(status) => Ok(held(status)?),
+                Err(error) => Err(StoreError::Damaged(format!("{id}: {error}"))),
+            })
         })
         .optional()?;
-    found
-        .map(|(seq, event_seq, status, attempts, lease, lease_expires_at, source)| {
-            let status = status.parse().map_err(|error| StoreError::Damaged(format!("{id}: {error}")))?;
-            Ok(Held { seq, source, event_seq, status, attempts, lease, lease_expires_at })
-        })
-        .transpose()
+    found.transpose()
+}
+
+/// Whoever asks for order may now get what stood behind this message.
+fn let_follow(connection: &Connection, held: &Held) -> Result<(), StoreError> {
+    let mut behind = connection.prepare_cached(
+        "SELECT 1 FROM outbox_messages WHERE topic_id = ?1 AND status IN ('pending', 'leased') AND seq > ?2",
+    )?;
+    if behind.exists([held.topic_id, held.seq])? {
+        bell::queued_for(&held.source);
+    }
+    Ok(())
 }
 
 fn note(

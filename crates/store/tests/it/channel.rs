@@ -51,7 +51,14 @@ async fn sent(store: &Store, event: &Event) -> Vec<(OutboxStatus, Option<String>
 
 async fn polled(store: &Store, source: &str) -> usize {
     let lease = Duration::from_secs(60);
-    let poll = OutboxPoll { source: source.to_owned(), max: 100, lease, ordered: false, attempts_max: 3 };
+    let poll = OutboxPoll {
+        source: source.to_owned(),
+        max: 100,
+        lease,
+        ordered: false,
+        attempts_max: 3,
+        pushed: false,
+    };
     store.outbox().claim_due(poll, Millis(NOW.0 + 1)).await.unwrap().len()
 }
 

@@ -28,7 +28,14 @@ pub(crate) async fn send_all(
 }
 
 pub(crate) fn poll_of(source: &str) -> OutboxPoll {
-    OutboxPoll { source: source.to_owned(), max: 10, lease: LEASE, ordered: false, attempts_max: 3 }
+    OutboxPoll {
+        source: source.to_owned(),
+        max: 10,
+        lease: LEASE,
+        ordered: false,
+        attempts_max: 3,
+        pushed: false,
+    }
 }
 
 pub(crate) async fn poll(store: &TempStore, request: &OutboxPoll, now: i64) -> Vec<Delivery> {

@@ -20,7 +20,7 @@ pub(super) fn checks(settings: &Settings, effective: &Effective) -> Vec<Check> {
         let message = "allowed, though the host is this machine alone; set it to false";
         open.push(Check::warning("allowRemote", message));
     }
-    if settings.engram.allow_local {
+    if settings.engram.allow_local == Some(true) {
         let message = if is_local {
             "every program on this machine reads and changes memory without a key; set it to false if that is not meant"
         } else {

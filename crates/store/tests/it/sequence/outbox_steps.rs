@@ -45,7 +45,14 @@ impl World {
 
     fn request_of(&self, poll: &Poll) -> OutboxPoll {
         let source = self.topics[poll.topic].source.clone();
-        OutboxPoll { source, max: poll.max, lease: LEASE, ordered: poll.ordered, attempts_max: ATTEMPTS_MAX }
+        OutboxPoll {
+            source,
+            max: poll.max,
+            lease: LEASE,
+            ordered: poll.ordered,
+            attempts_max: ATTEMPTS_MAX,
+            pushed: false,
+        }
     }
 
     /// Pollers at once are answered one after the other, in the order they asked.

@@ -1,0 +1,211 @@
+//! The connectors' door: CloudEvents over a WebSocket, on the same inbox and outbox as every other door (seed 003).
+
+use crate::auth::Caller;
+use crate::refusal::Refusal;
+use crate::state::AppState;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::response::Response;
+use cortex_api::ErrorCode;
+use cortex_api::connector::{CLOSE_SESSION, CLOSE_TRY_LATER, uuid_text};
+use cortex_store::{ConnectorBinding, ConnectorSession, StoreError};
+use cortex_types::limits::BODY_BYTES_MAX;
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+mod dispatch;
+mod frame;
+mod hub;
+mod recent;
+mod socket;
+
+pub(crate) use hub::{Hub, HubParts};
+use recent::RecentAnswers;
+
+/// Sockets whose session is not checked yet; a further one is asked to come back.
+const HANDSHAKES_MAX: usize = 32;
+/// Sockets open at once.
+const SOCKETS_MAX: usize = 4_096;
+/// How long the check of a session may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+/// Over the limit a frame is still read to its end, so that the refusal reaches who sent it; over this it is not.
+const FRAME_BYTES_HARD_MAX: usize = 4 * BODY_BYTES_MAX;
+/// Small, because most sockets are idle.
+const SOCKET_BUFFER_BYTES: usize = 4 * 1024;
+
+/// The door's own state.
+pub(crate) struct Connectors {
+    pub(crate) hub: Hub,
+    recent: RecentAnswers,
+    handshakes: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+}
+
+impl Connectors {
+    pub(crate) fn new(hub: Hub) -> Self {
+        Self {
+            hub,
+            recent: RecentAnswers::default(),
+            handshakes: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
+            places: Arc::new(Semaphore::new(SOCKETS_MAX)),
+        }
+    }
+
+    /// Sockets that are open now.
+    pub(crate) fn open(&self) -> usize {
+        SOCKETS_MAX - self.places.available_permits()
+    }
+}
+
+/// What a connector says about its socket.
+pub(crate) struct Wants {
+    pub(crate) connector_id: Option<String>,
+    pub(crate) stream: bool,
+    pub(crate) ack: bool,
+    /// Who it says it is, beside the session.
+    pub(crate) brings: Option<Caller>,
+}
+
+/// Opens a session and gives its id, which is kept only as a digest.
+pub(crate) async fn open_session(
+    app: &AppState,
+    caller: &Caller,
+    connector_id: Option<String>,
+) -> Result<String, Refusal> {
+    let id = new_session_id();
+    let binding = known_binding(app, caller, connector_id);
+    let session = ConnectorSession { key: caller.key_id().cloned(), binding };
+    app.store.connectors().open_session(digest(&id), session, app.clock.now()).await?;
+    Ok(id)
+}
+
+/// Upgrades the connection. The session is checked on the open socket, because its refusal is a close code.
+pub(crate) fn open_socket(
+    app: AppState,
+    upgrade: WebSocketUpgrade,
+    session: String,
+    wants: Wants,
+) -> Result<Response, Refusal> {
+    let handshake = Arc::clone(&app.connectors.handshakes).try_acquire_owned();
+    let handshake = handshake
+        .map_err(|_| Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1)))?;
+    let upgrade = upgrade
+        .read_buffer_size(SOCKET_BUFFER_BYTES)
+        .write_buffer_size(0)
+        .max_message_size(FRAME_BYTES_HARD_MAX)
+        .max_frame_size(FRAME_BYTES_HARD_MAX);
+    Ok(upgrade.on_upgrade(move |socket| async move {
+        match admit(&app, &session, &wants, handshake).await {
+            Ok((session, place)) => {
+                socket::Socket::new(app, socket, session, &wants).serve().await;
+                drop(place);
+            }
+            Err(refused) => close(socket, refused.code, refused.reason).await,
+        }
+    }))
+}
+
+/// A session whose socket may speak.
+struct Admitted {
+    sha256: [u8; 32],
+    session: ConnectorSession,
+    /// The one source that the session's key may use.
+    scope: Option<String>,
+}
+
+struct Closed {
+    code: u16,
+    reason: &'static str,
+}
+
+async fn admit(
+    app: &AppState,
+    id: &str,
+    wants: &Wants,
+    handshake: OwnedSemaphorePermit,
+) -> Result<(Admitted, OwnedSemaphorePermit), Closed> {
+    let checked = tokio::time::timeout(HANDSHAKE_MAX, check_session(app, id, wants)).await;
+    drop(handshake);
+    let busy = Closed { code: CLOSE_TRY_LATER, reason: "the server is busy; try again later" };
+    let Ok(Ok(checked)) = checked else { return Err(busy) };
+    let unknown = "this session is unknown or over; get a new one from GET /connector";
+    let session = checked.ok_or(Closed { code: CLOSE_SESSION, reason: unknown })?;
+    let place = Arc::clone(&app.connectors.places).try_acquire_owned().map_err(|_| busy)?;
+    Ok((session, place))
+}
+
+async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option<Admitted>, StoreError> {
+    let (sha256, now) = (digest(id), app.clock.now());
+    let Some(mut session) = app.store.connectors().use_session(sha256, now).await? else { return Ok(None) };
+    let caller = match &session.key {
+        None => Caller::Owner,
+        Some(key) => match app.keys.connector(key) {
+            Some(scoped) => Caller::Connector(scoped),
+            None => return Ok(None),
+        },
+    };
+    if wants.brings.as_ref().is_some_and(|brought| brought.key_id() != session.key.as_ref()) {
+        return Ok(None);
+    }
+    if session.binding.is_none()
+        && let Some(binding) = known_binding(app, &caller, wants.connector_id.clone())
+    {
+        session.binding = app.store.connectors().bind_session(sha256, binding, now).await?;
+    }
+    let scope = match caller {
+        Caller::Connector(key) => Some(key.source),
+        Caller::Owner | Caller::Anybody => None,
+    };
+    Ok(Some(Admitted { sha256, session, scope }))
+}
+
+/// Who a session speaks for before its first event: known when the connector was heard before.
+fn known_binding(app: &AppState, caller: &Caller, connector_id: Option<String>) -> Option<ConnectorBinding> {
+    let settings = app.runtime.channels().settings();
+    let (connector_id, source) = match caller {
+        Caller::Connector(key) => {
+            let learned = settings.sources.get(&key.source).cloned();
+            (connector_id.or(learned)?, key.source.clone())
+        }
+        Caller::Owner | Caller::Anybody => {
+            let connector_id = connector_id?;
+            let source = settings.sources.iter().find(|(_, channel)| **channel == connector_id)?.0.clone();
+            (connector_id, source)
+        }
+    };
+    Some(ConnectorBinding { connector_id, source })
+}
+
+async fn close(mut socket: WebSocket, code: u16, reason: &'static str) {
+    let frame = CloseFrame { code, reason: reason.into() };
+    // Who has gone away already need not be told.
+    drop(tokio::time::timeout(HANDSHAKE_MAX, socket.send(Message::Close(Some(frame)))).await);
+    drop(tokio::time::timeout(HANDSHAKE_MAX, async { while let Some(Ok(_)) = socket.recv().await {} }).await);
+}
+
+fn digest(session: &str) -> [u8; 32] {
+    Sha256::digest(session.to_ascii_lowercase().as_bytes()).into()
+}
+
+/// A random UUID (version 4).
+fn new_session_id() -> String {
+    let bits: u128 = rand::random();
+    let version = 0x4_u128 << 76;
+    let variant = 0x2_u128 << 62;
+    uuid_text(bits & !(0xf_u128 << 76) & !(0x3_u128 << 62) | version | variant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_is_a_random_uuid() {
+        let id = new_session_id();
+        let groups: Vec<&str> = id.split('-').collect();
+        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(groups[2].starts_with('4') && "89ab".contains(&groups[3][..1]), "{id}");
+        assert_ne!(id, new_session_id());
+    }
+}

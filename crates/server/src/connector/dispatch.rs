@@ -1,0 +1,367 @@
+//! A dispatcher: claims what waits for one source, in order, and hands each message to the socket that asked for it.
+
+use super::frame::{OutboundMessage, outbound};
+use super::hub::{Hub, HubParts};
+use cortex_store::{ConnectorBinding, MessageCause, ReturnedLease, StoreError};
+use cortex_types::limits::POLL_BATCH_MAX;
+use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, is_machine_channel};
+use futures::future::join_all;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+
+/// Messages that were handed to sockets and are not settled yet.
+pub(super) const WINDOW: usize = 128;
+/// Who asked what, as far back as it matters.
+const ASKED_MAX: usize = 16_384;
+/// Reports that are taken at once, so that their acks share a commit.
+const REPORTS_AT_ONCE: usize = 256;
+/// Longest sleep; the bell rings earlier.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// Pause after the store refused.
+const AFTER_REFUSAL: Duration = Duration::from_millis(500);
+
+/// A socket, as its dispatcher knows it.
+pub(super) struct Member {
+    pub(super) id: u64,
+    pub(super) socket: mpsc::Sender<ToSocket>,
+    /// Whether a message is delivered only once the connector says so.
+    pub(super) wants_ack: bool,
+}
+
+/// What a socket is given to write.
+pub(super) enum ToSocket {
+    Message {
+        id: OutboxId,
+        frame: String,
+        causation: Option<String>,
+    },
+    /// A piece of the answer to this event.
+    Preview {
+        causation: String,
+        frame: String,
+    },
+}
+
+/// What a dispatcher is told.
+pub(super) enum Report {
+    Joined(Member),
+    /// An event with this id goes into the inbox from this socket.
+    Asked {
+        member: u64,
+        id: String,
+        conversation: String,
+    },
+    /// The frame was written to the connection.
+    Written {
+        member: u64,
+        message: OutboxId,
+    },
+    /// The connector has it.
+    Acked(OutboxId),
+    Left(u64),
+}
+
+struct Held {
+    lease: LeaseToken,
+    lease_expires_at: Millis,
+    member: u64,
+    was_sent: bool,
+}
+
+pub(super) struct Dispatcher {
+    parts: HubParts,
+    binding: ConnectorBinding,
+    hub: Hub,
+    reports: mpsc::Receiver<Report>,
+    bell: Arc<Notify>,
+    members: Vec<Member>,
+    joins: u64,
+    held: HashMap<OutboxId, Held>,
+    /// The socket that asked, by the id of its event and by its conversation.
+    asked: Bounded,
+    spoke: Bounded,
+}
+
+/// Why a dispatcher looks up.
+enum Wake {
+    Told(Report),
+    Look,
+    Over,
+}
+
+/// What reports come to, before it is written.
+#[derive(Default)]
+struct Settling {
+    acked: Vec<(OutboxId, LeaseToken)>,
+    returned: Vec<ReturnedLease>,
+    look: bool,
+}
+
+impl Dispatcher {
+    pub(super) fn new(
+        parts: HubParts,
+        binding: ConnectorBinding,
+        hub: Hub,
+        reports: mpsc::Receiver<Report>,
+        bell: Arc<Notify>,
+    ) -> Self {
+        Self {
+            parts,
+            binding,
+            hub,
+            reports,
+            bell,
+            members: Vec::new(),
+            joins: 0,
+            held: HashMap::new(),
+            asked: Bounded::default(),
+            spoke: Bounded::default(),
+        }
+    }
+
+    /// Works until the hub and all sockets have let go of it, or the server stops.
+    pub(super) async fn run(mut self) {
+        let mut sleep = LONGEST_SLEEP;
+        loop {
+            let mut settling = Settling::default();
+            match self.wait(sleep).await {
+                Wake::Over => break,
+                Wake::Look => settling.look = true,
+                Wake::Told(report) => self.take(report, &mut settling),
+            }
+            for _ in 0..REPORTS_AT_ONCE {
+                let Ok(report) = self.reports.try_recv() else { break };
+                self.take(report, &mut settling);
+            }
+            let look = settling.look || self.was_full(&settling);
+            self.settle(settling).await;
+            if self.members.is_empty() {
+                self.hub.is_idle(self.binding.source.clone(), self.joins).await;
+                sleep = LONGEST_SLEEP;
+            } else if look {
+                sleep = self.hand_out().await;
+            }
+        }
+        self.give_everything_back().await;
+    }
+
+    async fn wait(&mut self, sleep: Duration) -> Wake {
+        tokio::select! {
+            biased;
+            () = self.parts.stop.cancelled() => Wake::Over,
+            report = self.reports.recv() => report.map_or(Wake::Over, Wake::Told),
+            () = self.bell.notified() => Wake::Look,
+            () = tokio::time::sleep(sleep) => Wake::Look,
+        }
+    }
+
+    /// Whether settled messages make room that was missing.
+    fn was_full(&self, settling: &Settling) -> bool {
+        let settled = settling.acked.len() + settling.returned.len();
+        settled > 0 && self.held.len() + settled >= WINDOW
+    }
+
+    fn take(&mut self, report: Report, settling: &mut Settling) {
+        match report {
+            Report::Joined(member) => {
+                self.members.push(member);
+                self.joins += 1;
+                settling.look = true;
+            }
+            Report::Asked { member, id, conversation } => {
+                self.asked.put(id, member);
+                self.spoke.put(conversation, member);
+            }
+            Report::Written { member, message } => {
+                let Some(held) = self.held.get_mut(&message) else { return };
+                held.was_sent = true;
+                let waits = self.members.iter().any(|other| other.id == member && other.wants_ack);
+                if !waits && let Some(held) = self.held.remove(&message) {
+                    settling.acked.push((message, held.lease));
+                }
+            }
+            Report::Acked(message) => {
+                if let Some(held) = self.held.remove(&message) {
+                    settling.acked.push((message, held.lease));
+                }
+            }
+            Report::Left(member) => self.let_go(member, settling),
+        }
+    }
+
+    fn let_go(&mut self, member: u64, settling: &mut Settling) {
+        self.members.retain(|other| other.id != member);
+        let gone = self.held.extract_if(|_, held| held.member == member);
+        settling.returned.extend(gone.map(|(id, held)| ReturnedLease {
+            id,
+            lease: held.lease,
+            was_sent: held.was_sent,
+        }));
+        settling.look = true;
+    }
+
+    /// Acks share one commit; what cannot be written now comes back when its lease ends.
+    async fn settle(&self, settling: Settling) {
+        let outbox = &self.parts.outbox;
+        let acks = join_all(settling.acked.into_iter().map(|(id, lease)| outbox.ack(id, lease)));
+        let returned = async {
+            if settling.returned.is_empty() {
+                return Ok(());
+            }
+            self.parts.store.outbox().give_back(settling.returned, self.parts.clock.now()).await
+        };
+        let (acked, returned) = futures::join!(acks, returned);
+        let failed = acked.into_iter().filter_map(Result::err).chain(returned.err()).next();
+        if let Some(error) = failed {
+            tracing::warn!(%error, "What a connector settled could not be written; it may see a message again");
+        }
+    }
+
+    /// Claims what fits, and says how long nothing can become claimable by time alone.
+    async fn hand_out(&mut self) -> Duration {
+        match self.claim().await {
+            Ok(sleep) => sleep,
+            Err(StoreError::Closed) => LONGEST_SLEEP,
+            Err(error) => {
+                tracing::warn!(%error, "Messages for a connector cannot be claimed now; trying again");
+                AFTER_REFUSAL
+            }
+        }
+    }
+
+    async fn claim(&mut self) -> Result<Duration, StoreError> {
+        loop {
+            let now = self.parts.clock.now();
+            // What nobody acked in time may be claimed again, by us like by anybody.
+            self.held.retain(|_, held| held.lease_expires_at > now);
+            let free = WINDOW.saturating_sub(self.held.len()).min(POLL_BATCH_MAX as usize);
+            let source = self.binding.source.clone();
+            if free == 0 || self.members.is_empty() {
+                return Ok(LONGEST_SLEEP);
+            }
+            let max = u32::try_from(free).unwrap_or(POLL_BATCH_MAX);
+            let claimed = self.parts.outbox.claim_to_push(source.clone(), max).await?;
+            if claimed.is_empty() {
+                let due = self.parts.store.outbox().next_due(source).await?;
+                // What is due already and was not handed out waits for an ack, which rings.
+                let due = due.filter(|due| *due > now);
+                return Ok(due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP)));
+            }
+            self.send_all(claimed).await?;
+        }
+    }
+
+    async fn send_all(&mut self, claimed: Vec<Delivery>) -> Result<(), StoreError> {
+        let ids = claimed.iter().map(|delivery| delivery.id.clone()).collect();
+        let causes = match self.parts.store.outbox().causes(ids).await {
+            Ok(causes) => causes,
+            // Better without its cause than not at all.
+            Err(error) => {
+                tracing::warn!(%error, "The causes of messages cannot be read");
+                vec![None; claimed.len()]
+            }
+        };
+        let mut returned = Vec::new();
+        for (delivery, cause) in claimed.into_iter().zip(causes) {
+            if let Some(unsent) = self.send(delivery, cause) {
+                returned.push(unsent);
+            }
+        }
+        if returned.is_empty() {
+            return Ok(());
+        }
+        self.parts.store.outbox().give_back(returned, self.parts.clock.now()).await
+    }
+
+    /// Hands a message to a socket; gives it back when none is left.
+    fn send(&mut self, delivery: Delivery, cause: Option<MessageCause>) -> Option<ReturnedLease> {
+        let asked = cause.as_ref().and_then(asked_by);
+        loop {
+            let Some(member) = self.member_for(asked, &delivery.topic.topic_key) else {
+                return Some(ReturnedLease { id: delivery.id, lease: delivery.lease, was_sent: false });
+            };
+            let message = ToSocket::Message {
+                frame: self.frame(&delivery, cause.as_ref(), asked),
+                id: delivery.id.clone(),
+                causation: asked.map(str::to_owned),
+            };
+            let id = member.id;
+            if member.socket.try_send(message).is_ok() {
+                let held = Held {
+                    lease: delivery.lease,
+                    lease_expires_at: delivery.lease_expires_at,
+                    member: id,
+                    was_sent: false,
+                };
+                self.held.insert(delivery.id, held);
+                return None;
+            }
+            // It is about to leave; what it holds comes back with its last report.
+            self.members.retain(|other| other.id != id);
+        }
+    }
+
+    fn frame(&self, delivery: &Delivery, cause: Option<&MessageCause>, asked: Option<&str>) -> String {
+        let message = OutboundMessage {
+            id: &delivery.id,
+            conversation: &delivery.topic.topic_key,
+            text: &delivery.text,
+            payload_json: delivery.payload_json.as_deref(),
+            metadata_json: cause.and_then(|cause| cause.metadata_json.as_deref()),
+            created_at: cause.map_or_else(|| self.parts.clock.now(), |cause| cause.created_at),
+        };
+        outbound(&self.binding, &message, asked)
+    }
+
+    /// The socket that asked, else the one that spoke in this conversation, else the newest.
+    fn member_for(&self, asked: Option<&str>, conversation: &str) -> Option<&Member> {
+        let find = |id: u64| self.members.iter().find(|member| member.id == id);
+        let asked = asked.and_then(|id| self.asked.get(id)).and_then(find);
+        asked.or_else(|| self.spoke.get(conversation).and_then(find)).or_else(|| self.members.last())
+    }
+
+    async fn give_everything_back(mut self) {
+        let mut settling = Settling::default();
+        while let Ok(report) = self.reports.try_recv() {
+            self.take(report, &mut settling);
+        }
+        settling.returned.extend(self.held.drain().map(|(id, held)| ReturnedLease {
+            id,
+            lease: held.lease,
+            was_sent: held.was_sent,
+        }));
+        self.settle(settling).await;
+    }
+}
+
+/// The id of the connector's event that led to a message; what came from inside has none.
+fn asked_by(cause: &MessageCause) -> Option<&str> {
+    let channel = cause.channel.as_deref()?;
+    if is_machine_channel(channel) { None } else { cause.external_message_id.as_deref() }
+}
+
+/// The newest entries of a map; older ones are forgotten.
+#[derive(Default)]
+struct Bounded {
+    entries: HashMap<String, u64>,
+    order: VecDeque<String>,
+}
+
+impl Bounded {
+    fn put(&mut self, key: String, member: u64) {
+        if self.entries.insert(key.clone(), member).is_none() {
+            self.order.push_back(key);
+        }
+        if self.order.len() > ASKED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<u64> {
+        self.entries.get(key).copied()
+    }
+}

@@ -1,0 +1,491 @@
+//! One socket: reads frames, puts events into the inbox, writes what its dispatcher and the previews give it.
+
+use super::dispatch::{Member, Report, ToSocket, WINDOW};
+use super::frame::{self, Frame, FrameError, Inbound, OutboundMessage, read_frame};
+use super::{Admitted, Wants};
+use crate::live::watch;
+use crate::state::AppState;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use cortex_api::LiveEvent;
+use cortex_api::connector::{
+    CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, DeltaData, FrameErrorCode,
+};
+use cortex_store::{ConnectorBinding, ConnectorKey, StoreError};
+use cortex_types::limits::BODY_BYTES_MAX;
+use cortex_types::{AcceptedEvent, EventId, InboxStatus, KeyId, Millis, OutboxStatus};
+use futures::future::join_all;
+use futures::{FutureExt, SinkExt, StreamExt};
+use metrics::{counter, gauge};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch as watched};
+use tokio::time::{Instant, timeout};
+
+/// Frames that are taken at once, so that their events share a commit; their order is kept.
+const FRAMES_AT_ONCE: usize = 30;
+/// A write that takes longer means that nobody reads.
+const WRITE_MAX: Duration = Duration::from_secs(10);
+/// How often the other side is asked whether it is there, and how long it may stay silent.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const SILENCE_MAX: Duration = Duration::from_secs(90);
+/// How often a session in use is marked as such.
+const TOUCH_EVERY: Duration = Duration::from_secs(3_600);
+/// How long the other side may take to say goodbye.
+const GOODBYE_MAX: Duration = Duration::from_secs(2);
+/// Answers whose previews are over, as far back as one can still come.
+const ENDED_MAX: usize = 64;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+pub(super) struct Socket {
+    app: AppState,
+    socket: WebSocket,
+    id: u64,
+    admitted: Admitted,
+    wants_stream: bool,
+    wants_ack: bool,
+    /// The way to the dispatcher, once it is known whose socket this is.
+    desk: Option<mpsc::Sender<Report>>,
+    me: mpsc::Sender<ToSocket>,
+    to_write: mpsc::Receiver<ToSocket>,
+    keys: watched::Receiver<Arc<[ConnectorKey]>>,
+    ended: VecDeque<String>,
+    heard_at: Instant,
+    touched_at: Instant,
+}
+
+/// Why a socket ends.
+enum End {
+    /// The other side went, or the line broke.
+    Gone,
+    Close {
+        code: u16,
+        reason: &'static str,
+    },
+}
+
+enum Wake {
+    Stop,
+    KeysChanged,
+    Heard(Option<Result<Message, axum::Error>>),
+    Write(ToSocket),
+    Tick,
+}
+
+impl Socket {
+    pub(super) fn new(app: AppState, socket: WebSocket, admitted: Admitted, wants: &Wants) -> Self {
+        let (me, to_write) = mpsc::channel(2 * WINDOW);
+        let keys = app.keys.watch_connectors();
+        let now = Instant::now();
+        Self {
+            app,
+            socket,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            admitted,
+            wants_stream: wants.stream,
+            wants_ack: wants.ack,
+            desk: None,
+            me,
+            to_write,
+            keys,
+            ended: VecDeque::new(),
+            heard_at: now,
+            touched_at: now,
+        }
+    }
+
+    pub(super) async fn serve(mut self) {
+        gauge!("cortex_connector_sockets").set(self.app.connectors.open() as f64);
+        let end = match self.join().await {
+            Ok(()) => self.work().await,
+            Err(end) => end,
+        };
+        if let Some(desk) = self.desk.take() {
+            // A dispatcher that is gone holds nothing of ours.
+            drop(desk.send(Report::Left(self.id)).await);
+        }
+        if let End::Close { code, reason } = end {
+            let close = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
+            let goodbye = async {
+                drop(self.socket.send(close).await);
+                while let Some(Ok(_)) = self.socket.recv().await {}
+            };
+            drop(timeout(GOODBYE_MAX, goodbye).await);
+        }
+    }
+
+    async fn work(&mut self) -> End {
+        let mut tick = tokio::time::interval(PING_EVERY);
+        tick.reset();
+        loop {
+            let stopping = self.app.stopping.clone();
+            let wake = tokio::select! {
+                biased;
+                () = stopping.cancelled() => Wake::Stop,
+                Ok(()) = self.keys.changed() => Wake::KeysChanged,
+                Some(message) = self.to_write.recv() => Wake::Write(message),
+                heard = self.socket.recv() => Wake::Heard(heard),
+                _ = tick.tick() => Wake::Tick,
+            };
+            let done = match wake {
+                Wake::Stop => Err(End::Close { code: CLOSE_GOING_AWAY, reason: "the server stops" }),
+                Wake::KeysChanged => self.check_key(),
+                Wake::Write(message) => self.write_waiting(message).await,
+                Wake::Heard(heard) => self.hear(heard).await,
+                Wake::Tick => self.keep_alive().await,
+            };
+            if let Err(end) = done {
+                return end;
+            }
+        }
+    }
+
+    fn check_key(&mut self) -> Result<(), End> {
+        let open = self.keys.borrow_and_update();
+        let is_open = |id: &KeyId| open.iter().any(|key| key.id == *id);
+        match &self.admitted.session.key {
+            Some(id) if !is_open(id) => {
+                Err(End::Close { code: CLOSE_SESSION, reason: "the key of this session was revoked" })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn keep_alive(&mut self) -> Result<(), End> {
+        if self.heard_at.elapsed() > SILENCE_MAX {
+            return Err(End::Gone);
+        }
+        if self.touched_at.elapsed() > TOUCH_EVERY {
+            self.touched_at = Instant::now();
+            let now = self.app.clock.now();
+            // A session that cannot be marked now is marked an hour later; it lasts a day.
+            drop(self.app.store.connectors().use_session(self.admitted.sha256, now).await);
+        }
+        self.write(vec![Message::Ping(axum::body::Bytes::new())]).await
+    }
+
+    /// Takes the frame and those that came with it.
+    async fn hear(&mut self, heard: Option<Result<Message, axum::Error>>) -> Result<(), End> {
+        self.heard_at = Instant::now();
+        let mut frames = Vec::new();
+        let mut end = take_frame(heard, &mut frames).err();
+        while end.is_none() && frames.len() < FRAMES_AT_ONCE {
+            let Some(heard) = self.socket.recv().now_or_never() else { break };
+            end = take_frame(heard, &mut frames).err();
+        }
+        let answers = self.answer(&frames).await?;
+        self.write(answers).await?;
+        end.map_or(Ok(()), Err)
+    }
+
+    /// What each frame is answered with at once; replies of turns come from the dispatcher.
+    async fn answer(&mut self, frames: &[Utf8Bytes]) -> Result<Vec<Message>, End> {
+        let now = self.app.clock.now();
+        let mut answers: Vec<Answer> = Vec::with_capacity(frames.len());
+        for text in frames {
+            let answer = match read_frame(text, now) {
+                Ok(Frame::Ping) => Answer::Say(vec!["pong".to_owned()]),
+                Ok(Frame::Unknown) => {
+                    counter!("cortex_connector_unknown_type_total").increment(1);
+                    Answer::Nothing
+                }
+                Ok(Frame::Ack(message)) => {
+                    self.tell(Report::Acked(message)).await?;
+                    Answer::Nothing
+                }
+                Ok(Frame::Inbound(inbound)) => self.admit(inbound).await?,
+                Err(error) => Answer::Refuse(error),
+            };
+            answers.push(answer);
+        }
+        let app = Arc::clone(&self.app);
+        // In order of arrival: the inbox keeps the order in which they are offered.
+        let settled = join_all(answers.into_iter().map(|answer| settle(&app, answer))).await;
+        let mut said = Vec::new();
+        for (frames, queued) in settled {
+            said.extend(frames.into_iter().map(|frame| Message::Text(frame.into())));
+            if let (Some((event, inbound)), true) = (queued, self.wants_stream) {
+                self.preview(event, &inbound);
+            }
+        }
+        Ok(said)
+    }
+
+    /// Whether the event may come through this socket; binds it with the first one.
+    async fn admit(&mut self, inbound: Box<Inbound>) -> Result<Answer, End> {
+        let refuse = |inbound: Box<Inbound>, code, message: String| {
+            Answer::Refuse(FrameError {
+                code,
+                message,
+                id: Some(inbound.event.external_message_id),
+                connector_id: Some(inbound.connector_id),
+                conversation_id: Some(inbound.event.topic_key),
+            })
+        };
+        if let Some(scope) = self.admitted.scope.as_ref().filter(|scope| **scope != inbound.event.source) {
+            let message = format!("this key may only use the source {scope}");
+            return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
+        }
+        if let Some(binding) = &self.admitted.session.binding {
+            if binding.connector_id != inbound.connector_id || binding.source != inbound.event.source {
+                let message = format!(
+                    "this session belongs to connector {} of source {}; open another one",
+                    binding.connector_id, binding.source
+                );
+                return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
+            }
+        } else {
+            let (connector_id, source) = (inbound.connector_id.clone(), inbound.event.source.clone());
+            match self.bind(ConnectorBinding { connector_id, source }).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    let message = "this session is over; open another one".to_owned();
+                    return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
+                }
+                Err(error) => return Ok(refuse(inbound, code_of(&error), error.to_string())),
+            }
+            self.join().await?;
+        }
+        let may_say = self.app.runtime.channels().settings();
+        if may_say.may_say(&inbound.connector_id, &inbound.event.source)
+            && let Some(recorded) = self.app.connectors.recent.find(&inbound.event)
+        {
+            counter!("cortex_events_duplicate_total").increment(1);
+            return Ok(Answer::Say(recorded.frames.clone()));
+        }
+        self.tell(Report::Asked {
+            member: self.id,
+            id: inbound.event.external_message_id.clone(),
+            conversation: inbound.event.topic_key.clone(),
+        })
+        .await?;
+        Ok(Answer::Accept(inbound))
+    }
+
+    /// False when the session is over.
+    async fn bind(&mut self, binding: ConnectorBinding) -> Result<bool, StoreError> {
+        let (sha256, now) = (self.admitted.sha256, self.app.clock.now());
+        let bound = self.app.store.connectors().bind_session(sha256, binding, now).await?;
+        let is_open = bound.is_some();
+        self.admitted.session.binding = bound;
+        Ok(is_open)
+    }
+
+    /// Meets the dispatcher, once it is known whose socket this is.
+    async fn join(&mut self) -> Result<(), End> {
+        let Some(binding) = self.admitted.session.binding.clone() else { return Ok(()) };
+        let member = Member { id: self.id, socket: self.me.clone(), wants_ack: self.wants_ack };
+        let desk = self.app.connectors.hub.join(binding, member).await;
+        self.desk = Some(desk.ok_or(End::Close { code: CLOSE_GOING_AWAY, reason: "the server stops" })?);
+        Ok(())
+    }
+
+    async fn tell(&mut self, report: Report) -> Result<(), End> {
+        let Some(desk) = &self.desk else { return Ok(()) };
+        let gone = |_| End::Close { code: CLOSE_GOING_AWAY, reason: "the server stops" };
+        desk.send(report).await.map_err(gone)
+    }
+
+    /// Writes the message and those that wait behind it, with one flush.
+    async fn write_waiting(&mut self, first: ToSocket) -> Result<(), End> {
+        let mut frames = Vec::new();
+        let mut written = Vec::new();
+        let mut next = Some(first);
+        while let Some(message) = next {
+            match message {
+                ToSocket::Message { id, frame, causation } => {
+                    frames.push(Message::Text(frame.into()));
+                    written.push(id);
+                    self.ended.extend(causation);
+                }
+                ToSocket::Preview { causation, .. } if self.ended.contains(&causation) => {}
+                ToSocket::Preview { frame, .. } => frames.push(Message::Text(frame.into())),
+            }
+            next = if frames.len() < WINDOW { self.to_write.try_recv().ok() } else { None };
+        }
+        while self.ended.len() > ENDED_MAX {
+            self.ended.pop_front();
+        }
+        self.write(frames).await?;
+        for message in written {
+            self.tell(Report::Written { member: self.id, message }).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, frames: Vec<Message>) -> Result<(), End> {
+        if frames.is_empty() {
+            return Ok(());
+        }
+        let write = async {
+            for frame in frames {
+                self.socket.feed(frame).await?;
+            }
+            self.socket.flush().await
+        };
+        match timeout(WRITE_MAX, write).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(End::Gone),
+            Err(_) => {
+                counter!("cortex_connector_slow_readers_total").increment(1);
+                Err(End::Close { code: CLOSE_TRY_LATER, reason: "this reader is too slow" })
+            }
+        }
+    }
+
+    /// Passes on what is said while it is said; where it cannot keep up, pieces are left out.
+    fn preview(&self, event: EventId, inbound: &Inbound) {
+        let (app, me) = (Arc::clone(&self.app), self.me.clone());
+        let causation = inbound.event.external_message_id.clone();
+        let data = DeltaData {
+            connector_id: inbound.connector_id.clone(),
+            conversation_id: inbound.event.topic_key.clone(),
+            text: String::new(),
+            restart: false,
+        };
+        tokio::spawn(async move {
+            let Ok(Some(watched)) = watch(&app.store, &app.bus, event).await else { return };
+            let mut watched = std::pin::pin!(watched);
+            while let Some(news) = watched.next().await {
+                let data = match news {
+                    LiveEvent::Delta(delta) => DeltaData { text: delta.text, ..data.clone() },
+                    LiveEvent::Restart => DeltaData { restart: true, ..data.clone() },
+                    LiveEvent::Done(_) => return,
+                };
+                if me.is_closed() {
+                    return;
+                }
+                // Half of the room is kept for messages.
+                if me.capacity() > WINDOW {
+                    let frame = frame::delta(data, causation.clone(), app.clock.now());
+                    drop(me.try_send(ToSocket::Preview { causation: causation.clone(), frame }));
+                }
+            }
+        });
+    }
+}
+
+fn take_frame(heard: Option<Result<Message, axum::Error>>, frames: &mut Vec<Utf8Bytes>) -> Result<(), End> {
+    let too_big = End::Close { code: CLOSE_TOO_BIG, reason: "a frame may have at most 1 MiB" };
+    match heard {
+        None | Some(Ok(Message::Close(_))) => Err(End::Gone),
+        Some(Ok(Message::Text(text))) if text.len() > BODY_BYTES_MAX => Err(too_big),
+        Some(Ok(Message::Binary(bytes))) if bytes.len() > BODY_BYTES_MAX => Err(too_big),
+        Some(Ok(Message::Text(text))) => {
+            frames.push(text);
+            Ok(())
+        }
+        Some(Ok(Message::Binary(bytes))) => {
+            // What is no text is no JSON either, and is told so.
+            frames.push(Utf8Bytes::try_from(bytes).unwrap_or_else(|_| Utf8Bytes::from_static("\u{fffd}")));
+            Ok(())
+        }
+        Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+        Some(Err(error)) if error.to_string().contains("too long") => Err(too_big),
+        Some(Err(_)) => Err(End::Gone),
+    }
+}
+
+/// What a frame comes to, before it is on disk.
+enum Answer {
+    Nothing,
+    Say(Vec<String>),
+    Refuse(FrameError),
+    Accept(Box<Inbound>),
+}
+
+/// The frames to write, and the event whose answer may be previewed.
+async fn settle(app: &AppState, answer: Answer) -> (Vec<String>, Option<(EventId, Box<Inbound>)>) {
+    let now = app.clock.now();
+    let inbound = match answer {
+        Answer::Nothing => return (Vec::new(), None),
+        Answer::Say(frames) => return (frames, None),
+        Answer::Refuse(error) => return (refused(error, now), None),
+        Answer::Accept(inbound) => inbound,
+    };
+    let refuse = |inbound: Box<Inbound>, code, message: String| {
+        let error = FrameError {
+            code,
+            message,
+            id: Some(inbound.event.external_message_id),
+            connector_id: Some(inbound.connector_id),
+            conversation_id: Some(inbound.event.topic_key),
+        };
+        (refused(error, now), None)
+    };
+    match app.intake.accept(inbound.event.clone()).await {
+        Ok(AcceptedEvent::Queued(event)) => (Vec::new(), Some((event, inbound))),
+        Ok(AcceptedEvent::Duplicate { first, same_body }) => match recorded(app, &inbound, first).await {
+            Ok(Recorded::Ended(frames)) => {
+                if same_body {
+                    app.connectors.recent.keep(&inbound.event, frames.clone());
+                }
+                (frames, None)
+            }
+            Ok(Recorded::Open { said, event }) => (said, Some((event, inbound))),
+            Err(error) => refuse(inbound, code_of(&error), "the recorded answer cannot be read".to_owned()),
+        },
+        Ok(AcceptedEvent::ChannelOff) => {
+            let message = format!("the channel {} is off; nothing was kept", inbound.connector_id);
+            refuse(inbound, FrameErrorCode::ChannelOff, message)
+        }
+        Err(error) => refuse(inbound, code_of(&error), "nothing was kept; send it again later".to_owned()),
+    }
+}
+
+/// What is on record for an event that came again.
+enum Recorded {
+    Ended(Vec<String>),
+    /// More is to come, from its turn or from the outbox.
+    Open {
+        said: Vec<String>,
+        event: EventId,
+    },
+}
+
+async fn recorded(app: &AppState, inbound: &Inbound, first: EventId) -> Result<Recorded, StoreError> {
+    let binding =
+        ConnectorBinding { connector_id: inbound.connector_id.clone(), source: inbound.event.source.clone() };
+    let Some((event, replies)) = app.store.outbox().replies_to(first.clone()).await? else {
+        return Ok(Recorded::Ended(Vec::new()));
+    };
+    let mut said = Vec::new();
+    let mut is_open = !matches!(event.status, InboxStatus::Done | InboxStatus::Failed);
+    let may_say = app.runtime.channels().settings().may_say(&binding.connector_id, &binding.source);
+    for reply in replies.iter().filter(|reply| reply.topic == event.topic) {
+        match reply.status {
+            OutboxStatus::Delivered | OutboxStatus::Dead if may_say => {
+                let message = OutboundMessage {
+                    id: &reply.id,
+                    conversation: &reply.topic.topic_key,
+                    text: &reply.text,
+                    payload_json: reply.payload_json.as_deref(),
+                    metadata_json: event.metadata_json.as_deref(),
+                    created_at: reply.created_at,
+                };
+                said.push(frame::outbound(&binding, &message, Some(&event.external_message_id)));
+            }
+            // The dispatcher has it, or will.
+            OutboxStatus::Pending | OutboxStatus::Leased => is_open = true,
+            OutboxStatus::Delivered
+            | OutboxStatus::Dead
+            | OutboxStatus::Suppressed
+            | OutboxStatus::Discarded => {}
+        }
+    }
+    Ok(if is_open { Recorded::Open { said, event: first } } else { Recorded::Ended(said) })
+}
+
+fn refused(error: FrameError, now: Millis) -> Vec<String> {
+    counter!("cortex_connector_refused_frames_total").increment(1);
+    vec![frame::error(error, now)]
+}
+
+fn code_of(error: &StoreError) -> FrameErrorCode {
+    match error {
+        StoreError::Unavailable(_) | StoreError::Closed => FrameErrorCode::StorageUnavailable,
+        StoreError::Damaged(_) | StoreError::Fault(_) => FrameErrorCode::InternalError,
+    }
+}

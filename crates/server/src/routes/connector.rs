@@ -1,0 +1,114 @@
+//! `/connector`: a session for a connector, and the socket it opens (seed 003).
+
+use crate::auth::{Caller, Verdict};
+use crate::connector::{self, Wants};
+use crate::guard::Peer;
+use crate::refusal::Refusal;
+use crate::state::AppState;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{Extension, Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use cortex_api::{ErrorBody, ErrorCode};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+/// What may be said when a session is opened.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionQuery {
+    /// Binds the session at once, so that what waits for this connector is sent as soon as it connects.
+    connector_id: Option<String>,
+}
+
+/// What may be said when a socket is opened.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SocketQuery {
+    connector_id: Option<String>,
+    /// `1`: pieces of answers are sent while they grow.
+    stream: Option<String>,
+    /// `1`: a message is delivered once the connector says so.
+    ack: Option<String>,
+}
+
+/// Open a session; the answer is its id, a UUID.
+#[utoipa::path(get, path = "/connector", tag = "connector", params(SessionQuery), responses(
+    (status = 200, body = String, content_type = "text/plain"), (status = 401, body = ErrorBody),
+))]
+pub(crate) async fn open_session(
+    State(app): State<AppState>,
+    caller: Caller,
+    Query(query): Query<SessionQuery>,
+) -> Result<String, Refusal> {
+    connector::open_session(&app, &caller, query.connector_id).await
+}
+
+/// The same where connectors of the original look for it.
+#[utoipa::path(get, path = "/api/cortex-m/v1/connector", tag = "connector", params(SessionQuery), responses(
+    (status = 200, body = String, content_type = "text/plain"), (status = 401, body = ErrorBody),
+))]
+pub(crate) async fn open_session_below(
+    state: State<AppState>,
+    caller: Caller,
+    query: Query<SessionQuery>,
+) -> Result<String, Refusal> {
+    open_session(state, caller, query).await
+}
+
+/// Connect a session's WebSocket; CloudEvents go both ways.
+#[utoipa::path(get, path = "/connector/{session}", tag = "connector",
+    params(("session" = String, Path), SocketQuery),
+    responses((status = 101, description = "A WebSocket; an unknown session is closed with 4401"),
+        (status = 400, body = ErrorBody), (status = 429, body = ErrorBody)),
+)]
+pub(crate) async fn open_socket(
+    State(app): State<AppState>,
+    Extension(peer): Extension<Peer>,
+    Path(session): Path<String>,
+    Query(query): Query<SocketQuery>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Refusal> {
+    let upgrade = upgrade.map_err(|_| {
+        Refusal::because(
+            ErrorCode::InvalidRequest,
+            "this address speaks WebSocket; connect with a client of it",
+        )
+    })?;
+    // A credential is not needed here; one that is brought has to be right all the same.
+    let caller = match app.keys.judge(&headers, peer.0) {
+        Verdict::Known(caller) => caller,
+        Verdict::Missing => Caller::Anybody,
+        Verdict::Wrong => return Err(Refusal::new(ErrorCode::Unauthorized)),
+        Verdict::Throttled { retry_after } => {
+            return Err(Refusal::new(ErrorCode::TooManyRequests).retry_after(retry_after));
+        }
+    };
+    let wants = Wants {
+        connector_id: query.connector_id,
+        stream: query.stream.as_deref() == Some("1"),
+        ack: query.ack.as_deref() == Some("1"),
+        brings: headers.contains_key(AUTHORIZATION).then_some(caller),
+    };
+    Ok(connector::open_socket(app, upgrade, session, wants)?.into_response())
+}
+
+/// The same where connectors of the original look for it.
+#[utoipa::path(get, path = "/api/cortex-m/v1/connector/{session}", tag = "connector",
+    params(("session" = String, Path), SocketQuery),
+    responses((status = 101, description = "A WebSocket; an unknown session is closed with 4401"),
+        (status = 400, body = ErrorBody), (status = 429, body = ErrorBody)),
+)]
+pub(crate) async fn open_socket_below(
+    state: State<AppState>,
+    peer: Extension<Peer>,
+    session: Path<String>,
+    query: Query<SocketQuery>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Refusal> {
+    open_socket(state, peer, session, query, headers, upgrade).await
+}
