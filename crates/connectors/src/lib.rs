@@ -1,1 +1,5 @@
 //! Telegram and its kin: processes that know only the wire.
+
+mod check;
+
+pub use check::{ConformanceCheck, Finding, Promise, PromiseState};
