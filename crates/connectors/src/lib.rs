@@ -1,5 +1,13 @@
 //! Telegram and its kin: processes that know only the wire.
 
 mod check;
+mod kit;
+mod telegram;
 
 pub use check::{ConformanceCheck, Finding, Promise, PromiseState};
+pub use kit::{
+    Button, ChatPlace, Click, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear, GroupPolicy,
+    Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody, Platform,
+    PlatformError, PlatformRules, Quote, Rate, RemoteFile, Said,
+};
+pub use telegram::{Telegram, TelegramEar, TelegramSettings};

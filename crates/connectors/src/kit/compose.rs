@@ -1,0 +1,95 @@
+//! From a message to the parts that a platform takes: cut, then written in its dialect.
+
+use super::button::Button;
+use super::platform::PlatformRules;
+use super::split::split;
+
+/// One part, in the platform's dialect and as plain text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ComposedPart {
+    pub(crate) formatted: String,
+    pub(crate) plain: String,
+}
+
+/// The parts of a message. The same text always gives the same parts: a retry counts on that.
+pub(crate) fn compose(text: &str, rules: &PlatformRules) -> Vec<ComposedPart> {
+    let mut budget = rules.part_units_max;
+    loop {
+        let plain = split(text, budget);
+        let rendered: Vec<_> = plain.iter().map(|part| rules.dialect.render(part)).collect();
+        let fits = rendered.iter().all(|part| part.units <= rules.part_units_max);
+        // Markup may make a text longer; then it is cut shorter, and sent as it was written when that cannot help.
+        if !fits && budget > rules.part_units_max / 4 {
+            budget = budget * 3 / 4;
+            continue;
+        }
+        let parts = plain.into_iter().zip(rendered).map(|(plain, rendered)| {
+            let shows = rendered.units <= rules.part_units_max && !rendered.text.trim().is_empty();
+            ComposedPart {
+                formatted: if shows { rendered.text } else { rules.dialect.escape(&plain) },
+                plain,
+            }
+        });
+        return parts.collect();
+    }
+}
+
+/// The buttons that the platform can show, and a line about those that it cannot.
+pub(crate) fn fitting_buttons(buttons: Vec<Button>, rules: &PlatformRules) -> (Vec<Button>, Option<String>) {
+    let (fitting, too_long): (Vec<_>, Vec<_>) =
+        buttons.into_iter().partition(|button| button.data.len() <= rules.button_data_bytes_max);
+    let labels: Vec<&str> = too_long.iter().map(|button| button.label.as_str()).collect();
+    let line =
+        (!labels.is_empty()).then(|| format!("(cannot be shown as a button here: {})", labels.join(", ")));
+    (fitting, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kit::dialect::Dialect;
+    use crate::kit::pace::{PaceRules, Rate};
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn rules(part_units_max: usize) -> PlatformRules {
+        let rate = Rate { count: 1, per: Duration::from_secs(1) };
+        PlatformRules {
+            part_units_max,
+            dialect: Dialect::TelegramHtml,
+            button_data_bytes_max: 64,
+            file_bytes_max: 1,
+            command_mark: '/',
+            pace: PaceRules { chat: rate, group: rate, overall: rate },
+            typing_lasts: Duration::from_secs(5),
+        }
+    }
+
+    #[test]
+    fn a_button_with_too_long_data_is_told_instead_of_shown() {
+        let button = |label: &str, bytes: usize| Button { label: label.to_owned(), data: "x".repeat(bytes) };
+        let (fitting, line) = fitting_buttons(vec![button("Yes", 64), button("No", 65)], &rules(4096));
+        assert_eq!(fitting, [button("Yes", 64)]);
+        assert_eq!(line.as_deref(), Some("(cannot be shown as a button here: No)"));
+    }
+
+    #[test]
+    fn a_text_that_is_markup_alone_is_sent_as_it_was_written() {
+        let parts = compose("<!-- -->\n\n[](x)", &rules(4096));
+        assert!(parts.iter().all(|part| !part.formatted.trim().is_empty()), "{parts:?}");
+        assert_eq!(compose("[](x)", &rules(4096))[0].formatted, "[](x)");
+    }
+
+    proptest! {
+        #[test]
+        fn no_part_is_longer_than_the_platform_takes(
+            text in prop::collection::vec("(- |1\\. |> |# |\\*\\*)?[a-z<&😀 ]{1,60}(\\*\\*)?\n{1,2}", 1..60),
+        ) {
+            let rules = rules(400);
+            for part in compose(&text.concat(), &rules) {
+                prop_assert!(Dialect::TelegramHtml.render(&part.plain).units <= 400);
+                prop_assert!(!part.formatted.is_empty());
+            }
+        }
+    }
+}

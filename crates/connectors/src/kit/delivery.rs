@@ -1,0 +1,313 @@
+//! The delivering loop: messages of one topic in order, topics side by side, each message part by part.
+
+use super::backoff::Backoff;
+use super::button::buttons_of;
+use super::compose::{ComposedPart, compose, fitting_buttons};
+use super::notebook::NotebookError;
+use super::pages::Prompt;
+use super::place::{ChatPlace, place_key};
+use super::platform::{OutgoingPart, PartBody, Platform, PlatformError};
+use super::run::{Connector, Stopped};
+use cortex_api::{AckRequest, ClientError, NackRequest, PollRequest, PolledMessage};
+use cortex_types::LeaseToken;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+const LEASE_SECONDS: u32 = 60;
+const BATCH: u32 = 20;
+/// Topics that are delivered to at the same time.
+const LANES_MAX: usize = 64;
+/// How often one part is sent again for another form or another address.
+const FORMS_MAX: usize = 4;
+const ACK_TRIES: usize = 4;
+const WORDS_CHARS_MAX: usize = 80;
+
+/// Messages of one topic, in order.
+type Lane = VecDeque<PolledMessage>;
+
+/// How carrying a message ended.
+enum Carried {
+    Delivered,
+    /// It came to nothing, now or ever.
+    Failed(PlatformError),
+    Stopped,
+}
+
+impl<P: Platform> Connector<P> {
+    pub(super) async fn deliver(&self) {
+        let (lanes, arriving) = mpsc::channel(LANES_MAX);
+        tokio::join!(self.feed(lanes), self.run_lanes(arriving));
+    }
+
+    /// Claims messages until it is told to stop.
+    async fn feed(&self, lanes: mpsc::Sender<Lane>) {
+        let mut backoff = Backoff::new();
+        while !self.stop.is_cancelled() {
+            let wait = match self.claim().await {
+                Ok(found) => {
+                    backoff = Backoff::new();
+                    let is_full = !found.is_empty();
+                    for lane in found {
+                        if lanes.send(lane).await.is_err() {
+                            return;
+                        }
+                    }
+                    if is_full { Duration::ZERO } else { self.settings.poll_every }
+                }
+                Err(error) => {
+                    let wait = backoff.wait();
+                    tracing::warn!(%error, wait_ms = wait.as_millis(), "cannot ask for messages; trying again");
+                    wait
+                }
+            };
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                () = self.wake.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// New lanes of what may be delivered now. A message that is in hand already only gets its new lease.
+    async fn claim(&self) -> Result<Vec<Lane>, ClientError> {
+        // Behind a message that cannot be delivered nothing else of its topic is claimed: each claim costs an attempt.
+        let is_calm = self.troubled.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let request = PollRequest {
+            source: self.platform.source().to_owned(),
+            max: Some(if is_calm { BATCH } else { 1 }),
+            lease_seconds: Some(LEASE_SECONDS),
+            ordered: true,
+            wait_seconds: None,
+        };
+        let messages = self.client.poll(&request).await?.messages;
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes: Vec<Lane> = Vec::new();
+        for message in messages {
+            let in_hand = leases.insert(message.message_id.clone(), message.lease_token.clone());
+            if in_hand.is_some() {
+                continue;
+            }
+            match lanes.iter_mut().find(|lane| lane[0].topic_key == message.topic_key) {
+                Some(lane) => lane.push_back(message),
+                None => lanes.push(VecDeque::from([message])),
+            }
+        }
+        Ok(lanes)
+    }
+
+    async fn run_lanes(&self, mut arriving: mpsc::Receiver<Lane>) {
+        let mut running = FuturesUnordered::new();
+        let mut is_open = true;
+        while is_open || !running.is_empty() {
+            tokio::select! {
+                next = arriving.recv(), if is_open && running.len() < LANES_MAX => match next {
+                    Some(lane) => running.push(self.run_lane(lane)),
+                    None => is_open = false,
+                },
+                Some(()) = running.next(), if !running.is_empty() => self.wake.notify_one(),
+            }
+        }
+    }
+
+    async fn run_lane(&self, mut lane: Lane) {
+        while let Some(message) = lane.pop_front() {
+            let topic = message.topic_key.clone();
+            let goes_on = match self.carry(&message).await {
+                Carried::Delivered => {
+                    self.acknowledge(&message).await;
+                    true
+                }
+                Carried::Failed(error) => {
+                    let is_permanent = is_permanent(&error);
+                    tracing::warn!(message = %message.message_id, %error, is_permanent, "not delivered");
+                    self.give_back(&message, &error).await;
+                    is_permanent
+                }
+                Carried::Stopped => {
+                    self.give_back(&message, &PlatformError::Transient("the connector stopped".to_owned()))
+                        .await;
+                    false
+                }
+            };
+            let mut troubled = self.troubled.lock().unwrap_or_else(PoisonError::into_inner);
+            if goes_on {
+                troubled.remove(&topic);
+            } else {
+                troubled.insert(topic);
+                break;
+            }
+        }
+        for behind in lane {
+            let error = PlatformError::Transient("waits for the message before it".to_owned());
+            self.give_back(&behind, &error).await;
+        }
+    }
+
+    /// Sends what is not sent yet of a message, and notes each part before the next.
+    async fn carry(&self, message: &PolledMessage) -> Carried {
+        if self.notebook.read(|pages| pages.is_delivered(&message.message_id)) {
+            return Carried::Delivered;
+        }
+        let Some(place) = self.platform.place_of(place_key(&message.topic_key)) else {
+            let reason = format!("{:?} is no chat of {}", message.topic_key, self.platform.source());
+            return Carried::Failed(PlatformError::Permanent(reason));
+        };
+        let rules = self.platform.rules();
+        let (buttons, line) = fitting_buttons(buttons_of(message.payload.as_ref()), rules);
+        let text = line.map_or(message.text.clone(), |line| format!("{}\n\n{line}", message.text));
+        let parts = compose(&text, rules);
+        let sent = self.notebook.read(|pages| pages.parts_sent(&message.message_id));
+        for (index, part) in parts.iter().enumerate().skip(sent) {
+            let is_last = index + 1 == parts.len();
+            let once = format!("{}-{index}", message.message_id);
+            let buttons = if is_last { buttons.as_slice() } else { &[] };
+            let reference = match self.send_part(&place, part, buttons, &once).await {
+                Ok(Ok(reference)) => reference,
+                Ok(Err(error)) => return Carried::Failed(error),
+                Err(Stopped) => return Carried::Stopped,
+            };
+            let prompt = (!buttons.is_empty()).then(|| Prompt {
+                topic_key: message.topic_key.clone(),
+                place: place.clone(),
+                message: reference,
+                words: first_words(&message.text),
+                buttons: buttons.to_vec(),
+            });
+            let noted = self.notebook.write(|pages| {
+                if is_last {
+                    pages.record_delivered(&message.message_id);
+                } else {
+                    pages.record_parts(&message.message_id, index + 1);
+                }
+                if let Some(prompt) = prompt {
+                    pages.open_prompt(prompt);
+                }
+            });
+            if let Err(error) = noted {
+                return Carried::Failed(unnoted(&error));
+            }
+        }
+        Carried::Delivered
+    }
+
+    /// One part, in the form and at the address that the platform takes.
+    async fn send_part(
+        &self,
+        place: &ChatPlace,
+        part: &ComposedPart,
+        buttons: &[super::button::Button],
+        once: &str,
+    ) -> Result<Result<Option<String>, PlatformError>, Stopped> {
+        let mut body = PartBody::Formatted(&part.formatted);
+        let mut last = PlatformError::Transient("not sent".to_owned());
+        for _ in 0..FORMS_MAX {
+            let address = self.address(place);
+            self.wait_for_turn(&address).await?;
+            match self.platform.send(&OutgoingPart { place: &address, body, buttons, once }).await {
+                Err(PlatformError::CannotFormat(reason)) if body != PartBody::Plain(&part.plain) => {
+                    tracing::debug!(reason, "sent as plain text instead");
+                    body = PartBody::Plain(&part.plain);
+                    last = PlatformError::CannotFormat(reason);
+                }
+                Err(PlatformError::Moved { to }) => {
+                    if let Err(error) = self.notebook.write(|pages| pages.move_chat(&address.chat, &to)) {
+                        return Ok(Err(unnoted(&error)));
+                    }
+                    last = PlatformError::Moved { to };
+                }
+                sent => return Ok(sent),
+            }
+        }
+        Ok(Err(last))
+    }
+
+    /// Waits until the platform wants to hear from us in this chat again.
+    async fn wait_for_turn(&self, place: &ChatPlace) -> Result<(), Stopped> {
+        if self.stop.is_cancelled() {
+            return Err(Stopped);
+        }
+        let now = Instant::now();
+        let at = {
+            let mut pacer = self.pacer.lock().unwrap_or_else(PoisonError::into_inner);
+            pacer.reserve(&place.chat, place.is_group, now)
+        };
+        if at > now { self.pause(at - now).await } else { Ok(()) }
+    }
+
+    /// An ack that gets lost costs nothing: the message is noted as delivered, and acknowledged when it comes again.
+    async fn acknowledge(&self, message: &PolledMessage) {
+        let mut backoff = Backoff::new();
+        for _ in 0..ACK_TRIES {
+            let lease_token = self.lease_of(message);
+            match self.client.ack(&AckRequest { message_id: message.message_id.clone(), lease_token }).await {
+                Ok(_) | Err(ClientError::Api { status: 400..=499, .. }) => break,
+                Err(error) => {
+                    tracing::warn!(%error, message = %message.message_id, "not acknowledged yet");
+                    if self.pause(backoff.wait()).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.let_go(message);
+    }
+
+    async fn give_back(&self, message: &PolledMessage, error: &PlatformError) {
+        let request = NackRequest {
+            message_id: message.message_id.clone(),
+            lease_token: self.lease_of(message),
+            error: Some(error.to_string()),
+            retry_after_seconds: match error {
+                PlatformError::RetryAfter { seconds } => Some(*seconds),
+                PlatformError::Transient(_)
+                | PlatformError::Permanent(_)
+                | PlatformError::CannotFormat(_)
+                | PlatformError::Moved { .. }
+                | PlatformError::TooBig
+                | PlatformError::Conflict(_)
+                | PlatformError::Misconfigured(_) => None,
+            },
+            permanent: is_permanent(error),
+        };
+        // A nack that gets lost is made up for by the end of the lease.
+        if let Err(error) = self.client.nack(&request).await {
+            tracing::warn!(%error, message = %message.message_id, "not given back; its lease will run out");
+        }
+        self.let_go(message);
+    }
+
+    fn lease_of(&self, message: &PolledMessage) -> LeaseToken {
+        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        leases.get(&message.message_id).unwrap_or(&message.lease_token).clone()
+    }
+
+    fn let_go(&self, message: &PolledMessage) {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner).remove(&message.message_id);
+    }
+}
+
+/// Whether no retry can help. A wrong token can be mended, so nothing is given up for it.
+fn is_permanent(error: &PlatformError) -> bool {
+    match error {
+        PlatformError::Permanent(_) | PlatformError::TooBig | PlatformError::CannotFormat(_) => true,
+        PlatformError::Transient(_)
+        | PlatformError::RetryAfter { .. }
+        | PlatformError::Moved { .. }
+        | PlatformError::Conflict(_)
+        | PlatformError::Misconfigured(_) => false,
+    }
+}
+
+fn unnoted(error: &NotebookError) -> PlatformError {
+    PlatformError::Transient(format!("what was sent cannot be noted: {error}"))
+}
+
+fn first_words(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.chars().take(WORDS_CHARS_MAX).collect()
+}

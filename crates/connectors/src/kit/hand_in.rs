@@ -1,0 +1,83 @@
+//! Hands an event in until the server has it. A server that is away is waited for; nothing is dropped meanwhile.
+
+use super::backoff::Backoff;
+use super::platform::Platform;
+use super::run::{Connector, Stopped};
+use cortex_api::{ClientError, IngestRequest, IngestStatus};
+use cortex_types::EventId;
+
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum HandedIn {
+    Queued(EventId),
+    /// The server had it already, or its channel is off.
+    Settled,
+    /// The server will never take it.
+    Refused(String),
+}
+
+impl<P: Platform> Connector<P> {
+    /// Returns once the event is durable, or once no try can help.
+    pub(super) async fn hand_in(&self, event: &IngestRequest) -> Result<HandedIn, Stopped> {
+        let mut backoff = Backoff::new();
+        loop {
+            let error = match self.client.ingest(event).await {
+                Ok(answer) => {
+                    return Ok(match (answer.status, answer.event_id) {
+                        (IngestStatus::Queued, Some(id)) => HandedIn::Queued(id),
+                        (
+                            IngestStatus::Queued
+                            | IngestStatus::DuplicateIgnored
+                            | IngestStatus::ChannelOff
+                            | IngestStatus::Ignored,
+                            _,
+                        ) => HandedIn::Settled,
+                    });
+                }
+                Err(error) => error,
+            };
+            if let Some(reason) = refusal(&error) {
+                tracing::warn!(event = event.external_message_id, reason, "the server refuses this event");
+                return Ok(HandedIn::Refused(reason));
+            }
+            let wait = backoff.wait();
+            tracing::warn!(%error, wait_ms = wait.as_millis(), "the event is not handed in yet; trying again");
+            self.pause(wait).await?;
+        }
+    }
+}
+
+/// Why no retry of the very same event can help, if that is so.
+fn refusal(error: &ClientError) -> Option<String> {
+    match error {
+        ClientError::Api { status: 400 | 413 | 415 | 422, body } => Some(body.to_string()),
+        ClientError::Api { .. }
+        | ClientError::Unreachable { .. }
+        | ClientError::TimedOut { .. }
+        | ClientError::Unauthorized
+        | ClientError::Protocol { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cortex_api::{ErrorBody, ErrorCode};
+
+    #[test]
+    fn only_an_event_that_can_never_be_taken_is_given_up() {
+        let api =
+            |code: ErrorCode| ClientError::Api { status: code.http_status(), body: ErrorBody::new(code) };
+        assert!(refusal(&api(ErrorCode::InvalidRequest)).is_some());
+        assert!(refusal(&api(ErrorCode::PayloadTooLarge)).is_some());
+        for code in [
+            ErrorCode::Forbidden,
+            ErrorCode::TooManyRequests,
+            ErrorCode::StorageUnavailable,
+            ErrorCode::ShuttingDown,
+        ] {
+            assert_eq!(refusal(&api(code)), None, "{code}");
+        }
+        assert_eq!(refusal(&ClientError::Unauthorized), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! What a connector remembers from start to start. Everything that grows has a bound; the oldest goes first.
+
+use super::button::Button;
+use super::place::{ChatPlace, topic_key};
+use cortex_types::OutboxId;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+const SEEN_MAX: usize = 500;
+const BEGUN_MAX: usize = 200;
+const DELIVERED_MAX: usize = 1_000;
+const PROMPTS_MAX: usize = 100;
+const PLACES_MAX: usize = 2_000;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Pages {
+    /// Everything before it is durable.
+    pub(crate) cursor: Option<String>,
+    /// People who were let in by a pairing code.
+    pub(crate) allowed: BTreeSet<String>,
+    /// The last pairing code that was used, hashed: it opens nothing again.
+    pub(crate) spent_code: Option<String>,
+    /// How many conversations a place has had, where it is more than one.
+    conversations: BTreeMap<String, u32>,
+    /// Chats that have another id now.
+    moved: BTreeMap<String, String>,
+    /// External ids that were dealt with.
+    seen: VecDeque<String>,
+    /// Messages that are sent in part, and how many parts.
+    begun: BTreeMap<OutboxId, usize>,
+    delivered: VecDeque<OutboxId>,
+    /// Questions with buttons that are open, as far as we know.
+    prompts: VecDeque<Prompt>,
+}
+
+/// A delivered message with buttons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Prompt {
+    pub(crate) topic_key: String,
+    pub(crate) place: ChatPlace,
+    /// The platform's name of the message that has the buttons.
+    pub(crate) message: Option<String>,
+    /// The beginning of what was asked.
+    pub(crate) words: String,
+    pub(crate) buttons: Vec<Button>,
+}
+
+impl Pages {
+    pub(crate) fn has_seen(&self, external_id: &str) -> bool {
+        self.seen.iter().any(|seen| seen == external_id)
+    }
+
+    pub(crate) fn see(&mut self, external_id: &str) {
+        push_bounded(&mut self.seen, external_id.to_owned(), SEEN_MAX);
+    }
+
+    /// The topic of what is said in a place now. A chat that moved goes on with its old topic.
+    pub(crate) fn topic_of(&self, place: &ChatPlace) -> String {
+        let key = self.home_of(place).key();
+        topic_key(&key, self.conversations.get(&key).copied().unwrap_or(1))
+    }
+
+    /// Begins the next conversation of a place and gives its number.
+    pub(crate) fn begin_conversation(&mut self, place: &ChatPlace) -> u32 {
+        let key = self.home_of(place).key();
+        let number = self.conversations.get(&key).copied().unwrap_or(1).saturating_add(1);
+        self.conversations.insert(key, number);
+        keep_bounded(&mut self.conversations, PLACES_MAX);
+        number
+    }
+
+    pub(crate) fn move_chat(&mut self, from: &str, to: &str) {
+        if from != to {
+            self.moved.insert(from.to_owned(), to.to_owned());
+            keep_bounded(&mut self.moved, PLACES_MAX);
+        }
+    }
+
+    /// Where the place is now.
+    pub(crate) fn address_of(&self, place: &ChatPlace) -> ChatPlace {
+        let mut place = place.clone();
+        // As many steps as there are moves: two that point at each other must not hold us.
+        for _ in 0..self.moved.len() {
+            match self.moved.get(&place.chat) {
+                Some(to) => place.chat.clone_from(to),
+                None => break,
+            }
+        }
+        place
+    }
+
+    /// The place under the id by which it was known first.
+    fn home_of(&self, place: &ChatPlace) -> ChatPlace {
+        let mut place = place.clone();
+        for _ in 0..self.moved.len() {
+            match self.moved.iter().find(|(_, to)| **to == place.chat) {
+                Some((from, _)) => place.chat.clone_from(from),
+                None => break,
+            }
+        }
+        place
+    }
+
+    pub(crate) fn is_delivered(&self, message: &OutboxId) -> bool {
+        self.delivered.contains(message)
+    }
+
+    pub(crate) fn parts_sent(&self, message: &OutboxId) -> usize {
+        self.begun.get(message).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn record_parts(&mut self, message: &OutboxId, sent: usize) {
+        self.begun.insert(message.clone(), sent);
+        keep_bounded(&mut self.begun, BEGUN_MAX);
+    }
+
+    pub(crate) fn record_delivered(&mut self, message: &OutboxId) {
+        self.begun.remove(message);
+        push_bounded(&mut self.delivered, message.clone(), DELIVERED_MAX);
+    }
+
+    pub(crate) fn open_prompt(&mut self, prompt: Prompt) {
+        push_bounded(&mut self.prompts, prompt, PROMPTS_MAX);
+    }
+
+    /// The prompt that has this button.
+    pub(crate) fn prompt_with(&self, data: &str) -> Option<&Prompt> {
+        self.prompts.iter().find(|prompt| prompt.buttons.iter().any(|button| button.data == data))
+    }
+
+    /// What is asked in a place, the oldest first.
+    pub(crate) fn prompts_in(&self, place: &ChatPlace) -> Vec<Prompt> {
+        let home = self.home_of(place);
+        let is_here = |prompt: &&Prompt| self.home_of(&prompt.place) == home;
+        self.prompts.iter().filter(is_here).cloned().collect()
+    }
+
+    pub(crate) fn close_prompt(&mut self, data: &str) {
+        self.prompts.retain(|prompt| prompt.buttons.iter().all(|button| button.data != data));
+    }
+}
+
+fn push_bounded<T>(row: &mut VecDeque<T>, item: T, most: usize) {
+    row.push_back(item);
+    while row.len() > most {
+        row.pop_front();
+    }
+}
+
+fn keep_bounded<K: Ord, V>(map: &mut BTreeMap<K, V>, most: usize) {
+    while map.len() > most {
+        map.pop_first();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(chat: &str) -> ChatPlace {
+        ChatPlace { chat: chat.to_owned(), thread: None, is_group: true }
+    }
+
+    #[test]
+    fn a_chat_that_moved_twice_keeps_its_topic_and_is_found_at_its_last_address() {
+        let mut pages = Pages::default();
+        pages.move_chat("-1", "-2");
+        pages.move_chat("-2", "-3");
+        assert_eq!(pages.address_of(&place("-1")), place("-3"));
+        assert_eq!(pages.topic_of(&place("-3")), "-1");
+        assert_eq!(pages.begin_conversation(&place("-3")), 2);
+        assert_eq!(pages.topic_of(&place("-2")), "-1#2");
+    }
+
+    #[test]
+    fn chats_that_point_at_each_other_do_not_hold_us() {
+        let mut pages = Pages::default();
+        pages.move_chat("-1", "-2");
+        pages.move_chat("-2", "-1");
+        pages.address_of(&place("-1"));
+        pages.topic_of(&place("-1"));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut pages = Pages::default();
+        for number in 0..10_000 {
+            pages.see(&number.to_string());
+            pages.begin_conversation(&place(&number.to_string()));
+        }
+        assert!(pages.has_seen("9999") && !pages.has_seen("1"));
+        assert_eq!(pages.seen.len(), SEEN_MAX);
+        assert_eq!(pages.conversations.len(), PLACES_MAX);
+    }
+}

@@ -1,0 +1,272 @@
+//! From an update of the Bot API to what happened.
+
+use super::wire::{CallbackQuery, Entity, TelegramFile, TelegramMessage, TelegramUser, Update};
+use crate::kit::{ChatPlace, Click, Happening, Quote, RemoteFile, Said};
+use cortex_types::Millis;
+
+/// The bot's own account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Me {
+    pub(super) id: i64,
+    pub(super) username: Option<String>,
+}
+
+pub(super) fn inbound_of(update: Update, me: Option<&Me>) -> Happening {
+    let external_id = format!("tg-{}", update.update_id);
+    match (update.message, update.edited_message, update.callback_query) {
+        (Some(message), _, _) => said(external_id, message, false, me),
+        (None, Some(message), _) => said(external_id, message, true, me),
+        (None, None, Some(query)) => Happening::Clicked(click(query)),
+        (None, None, None) => Happening::Nothing,
+    }
+}
+
+fn said(external_id: String, message: TelegramMessage, is_edit: bool, me: Option<&Me>) -> Happening {
+    if let Some(to) = message.migrate_to_chat_id {
+        return Happening::Moved { from: message.chat.id.to_string(), to: to.to_string() };
+    }
+    if let Some(from) = message.migrate_from_chat_id {
+        return Happening::Moved { from: from.to_string(), to: message.chat.id.to_string() };
+    }
+    let Some(from) = &message.from else { return Happening::Nothing };
+    let files = files_of(&message);
+    let (text, entities) = match (&message.text, &message.caption) {
+        (Some(text), _) => (text.clone(), &message.entities),
+        (None, Some(caption)) => (caption.clone(), &message.caption_entities),
+        (None, None) => (other_words(&message).unwrap_or_default(), &message.entities),
+    };
+    if text.is_empty() && files.is_empty() {
+        // Somebody joined, a title changed: nobody said anything.
+        return Happening::Nothing;
+    }
+    let place = place_of(&message);
+    let is_addressed = !place.is_group || mentions(&text, entities, me) || replies_to(&message, me);
+    let Some(text) = for_us(&text, me, place.is_group) else { return Happening::Nothing };
+    Happening::Said(Box::new(Said {
+        external_id,
+        user: from.id.to_string(),
+        user_name: name_of(from),
+        occurred_at: moment(message.edit_date.unwrap_or(message.date)),
+        is_addressed,
+        is_edit,
+        reply_to: quote_of(&message),
+        files,
+        message: Some(message.message_id.to_string()),
+        place,
+        text,
+    }))
+}
+
+fn click(query: CallbackQuery) -> Click {
+    let user = query.from.id.to_string();
+    let place = match &query.message {
+        Some(message) => place_of(message),
+        None => ChatPlace { chat: user.clone(), thread: None, is_group: false },
+    };
+    Click {
+        external_id: format!("callback:{}", query.id),
+        answer_id: query.id,
+        place,
+        user,
+        data: query.data,
+        occurred_at: moment(query.message.as_ref().map_or(0, |message| message.date)),
+        message: query.message.map(|message| message.message_id.to_string()),
+    }
+}
+
+fn place_of(message: &TelegramMessage) -> ChatPlace {
+    // A reply in a group without topics has a thread id, too; it is no topic.
+    let is_topic =
+        message.is_topic_message.unwrap_or(message.reply_to_message.is_none()) || message.chat.is_forum;
+    let is_group = match message.chat.kind.as_deref() {
+        Some(kind) => kind != "private",
+        None => message.chat.id < 0,
+    };
+    ChatPlace {
+        chat: message.chat.id.to_string(),
+        thread: message.message_thread_id.filter(|_| is_topic).map(|thread| thread.to_string()),
+        is_group,
+    }
+}
+
+/// The text without our own name behind a command; `None` when the command is for another bot.
+fn for_us(text: &str, me: Option<&Me>, is_group: bool) -> Option<String> {
+    let is_command = text.starts_with('/');
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    let Some((command, named)) = text[..end].split_once('@').filter(|_| is_command) else {
+        return Some(text.to_owned());
+    };
+    match me.and_then(|me| me.username.as_deref()) {
+        Some(name) if name.eq_ignore_ascii_case(named) => Some(format!("{command}{}", &text[end..])),
+        Some(_) if is_group => None,
+        Some(_) | None => Some(text.to_owned()),
+    }
+}
+
+fn mentions(text: &str, entities: &[Entity], me: Option<&Me>) -> bool {
+    let Some(me) = me else { return false };
+    let units: Vec<u16> = text.encode_utf16().collect();
+    entities.iter().any(|entity| match entity.kind.as_str() {
+        "mention" => {
+            let end = entity.offset.saturating_add(entity.length);
+            let named = units.get(entity.offset..end).map(String::from_utf16_lossy).unwrap_or_default();
+            let ours = me.username.as_deref();
+            ours.is_some_and(|name| {
+                named.strip_prefix('@').is_some_and(|named| named.eq_ignore_ascii_case(name))
+            })
+        }
+        "text_mention" => entity.user.as_ref().is_some_and(|user| user.id == me.id),
+        _ => false,
+    })
+}
+
+fn replies_to(message: &TelegramMessage, me: Option<&Me>) -> bool {
+    let author = message.reply_to_message.as_ref().and_then(|replied| replied.from.as_ref());
+    matches!((author, me), (Some(author), Some(me)) if author.id == me.id)
+}
+
+fn quote_of(message: &TelegramMessage) -> Option<Quote> {
+    // In a forum every message answers the one that opened the topic.
+    let replied =
+        message.reply_to_message.as_ref().filter(|replied| replied.forum_topic_created.is_none())?;
+    let marked = message.quote.as_ref().map(|quote| quote.text.clone());
+    let text = marked.or_else(|| replied.text.clone()).or_else(|| replied.caption.clone());
+    let text = text.unwrap_or_else(|| "something without words".to_owned());
+    Some(Quote { author: replied.from.as_ref().and_then(name_of), text })
+}
+
+fn name_of(user: &TelegramUser) -> Option<String> {
+    user.first_name.clone().or_else(|| user.username.clone())
+}
+
+/// Words for what has no words of its own.
+fn other_words(message: &TelegramMessage) -> Option<String> {
+    if let Some(sticker) = &message.sticker {
+        return Some(format!("(sticker {})", sticker.emoji.as_deref().unwrap_or("without an emoji")));
+    }
+    if let Some(location) = &message.location {
+        return Some(format!("(location {}, {})", location.latitude, location.longitude));
+    }
+    let contact = message.contact.as_ref()?;
+    let words = [contact.first_name.as_deref(), contact.phone_number.as_deref()];
+    Some(format!("(contact {})", words.into_iter().flatten().collect::<Vec<_>>().join(" ")))
+}
+
+fn files_of(message: &TelegramMessage) -> Vec<RemoteFile> {
+    let largest = message.photo.iter().flatten().max_by_key(|photo| photo.width);
+    let kinds = [
+        (largest, "photo.jpg", "image/jpeg"),
+        (message.voice.as_ref(), "voice.ogg", "audio/ogg"),
+        (message.audio.as_ref(), "audio", "audio/mpeg"),
+        // An animation comes as a document as well.
+        (
+            message.document.as_ref().filter(|_| message.animation.is_none()),
+            "document",
+            "application/octet-stream",
+        ),
+        (message.video.as_ref(), "video.mp4", "video/mp4"),
+        (message.video_note.as_ref(), "video.mp4", "video/mp4"),
+        (message.animation.as_ref(), "animation.mp4", "video/mp4"),
+    ];
+    kinds.into_iter().filter_map(|(file, name, kind)| Some(remote(file?, name, kind))).collect()
+}
+
+fn remote(file: &TelegramFile, name: &str, kind: &str) -> RemoteFile {
+    RemoteFile {
+        id: file.file_id.clone(),
+        name: file.file_name.clone().unwrap_or_else(|| name.to_owned()),
+        kind: file.mime_type.clone().unwrap_or_else(|| kind.to_owned()),
+        bytes: file.file_size,
+    }
+}
+
+/// Telegram counts seconds; what has no date happened at the beginning of time.
+fn moment(seconds: i64) -> Millis {
+    Millis(seconds.saturating_mul(1_000).max(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn me() -> Me {
+        Me { id: 99, username: Some("cortex_bot".to_owned()) }
+    }
+
+    #[track_caller]
+    fn heard(update: Value) -> Said {
+        let happened = inbound_of(serde_json::from_value(update).unwrap(), Some(&me()));
+        let Happening::Said(said) = happened else { panic!("not said: {happened:?}") };
+        *said
+    }
+
+    fn in_group(more: Value) -> Value {
+        let mut message = json!({"message_id": 5, "date": 1_700_000_000, "from": {"id": 42, "first_name": "Ada"},
+            "chat": {"id": -100, "type": "supergroup"}});
+        message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"update_id": 7, "message": message})
+    }
+
+    #[test]
+    fn a_topic_of_a_forum_is_a_place_of_its_own_and_a_thread_of_replies_is_not() {
+        let topic = in_group(json!({"text": "x", "message_thread_id": 9, "is_topic_message": true,
+            "reply_to_message": {"message_id": 9, "chat": {"id": -100}, "forum_topic_created": {"name": "t"}}}));
+        let said = heard(topic);
+        assert_eq!((said.place.key().as_str(), said.reply_to), ("-100:9", None));
+        let reply = in_group(json!({"text": "x", "message_thread_id": 3,
+            "reply_to_message": {"message_id": 3, "chat": {"id": -100}, "text": "before", "from": {"id": 99}}}));
+        let said = heard(reply);
+        assert_eq!(said.place.key(), "-100");
+        assert_eq!(said.reply_to, Some(Quote { author: None, text: "before".to_owned() }));
+        assert!(said.is_addressed, "a reply to the bot is meant for it");
+    }
+
+    #[test]
+    fn a_mention_is_seen_behind_letters_of_any_width() {
+        let mention = json!({"text": "😀 @Cortex_Bot hi", "entities": [{"type": "mention", "offset": 3, "length": 11}]});
+        assert!(heard(in_group(mention)).is_addressed);
+        let other =
+            json!({"text": "@someone hi", "entities": [{"type": "mention", "offset": 0, "length": 8}]});
+        assert!(!heard(in_group(other)).is_addressed);
+        let odd = json!({"text": "hi", "entities": [{"type": "mention", "offset": 9, "length": 99}]});
+        assert!(!heard(in_group(odd)).is_addressed);
+    }
+
+    #[test]
+    fn a_command_for_another_bot_is_not_ours() {
+        assert_eq!(heard(in_group(json!({"text": "/status@cortex_bot"}))).text, "/status");
+        let foreign = serde_json::from_value(in_group(json!({"text": "/status@other_bot"}))).unwrap();
+        assert!(matches!(inbound_of(foreign, Some(&me())), Happening::Nothing));
+    }
+
+    #[test]
+    fn pictures_and_voices_come_with_their_caption() {
+        let said = heard(in_group(json!({"caption": "look", "photo": [
+            {"file_id": "small", "width": 90, "file_size": 1}, {"file_id": "big", "width": 900, "file_size": 2}]})));
+        assert_eq!(said.text, "look");
+        assert_eq!(said.files.len(), 1);
+        assert_eq!((said.files[0].id.as_str(), said.files[0].kind.as_str()), ("big", "image/jpeg"));
+        let said = heard(in_group(json!({"voice": {"file_id": "v", "mime_type": "audio/ogg"}})));
+        assert_eq!((said.text.as_str(), said.files[0].name.as_str()), ("", "voice.ogg"));
+    }
+
+    #[test]
+    fn a_group_that_was_upgraded_tells_its_new_id() {
+        let update = serde_json::from_value(in_group(json!({"migrate_to_chat_id": -1005}))).unwrap();
+        let Happening::Moved { from, to } = inbound_of(update, None) else { panic!("moved") };
+        assert_eq!((from.as_str(), to.as_str()), ("-100", "-1005"));
+    }
+
+    #[test]
+    fn what_nobody_said_is_nothing() {
+        for update in [
+            json!({"update_id": 1}),
+            json!({"update_id": 1, "message": {"message_id": 1, "chat": {"id": 1}, "text": "no sender"}}),
+            in_group(json!({"new_chat_title": "x"})),
+        ] {
+            let update = serde_json::from_value(update).unwrap();
+            assert!(matches!(inbound_of(update, None), Happening::Nothing));
+        }
+    }
+}
