@@ -5,8 +5,6 @@ use super::{Look, Promise, Report, Room};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// How long a server may take for what needs no model.
-pub(super) const SOON: Duration = Duration::from_secs(5);
 /// How long to listen for what should not come.
 pub(super) const QUIET: Duration = Duration::from_millis(500);
 
@@ -73,7 +71,7 @@ async fn first_answer(room: &Room, session: &str, asked: &Value) -> Result<(Sock
 /// The close code, where there was one: a server may also refuse the upgrade.
 async fn invalid_session(room: &Room) -> Result<Option<u16>, String> {
     let Ok(mut socket) = room.wire.socket("", &new_id(), &[]).await else { return Ok(None) };
-    match socket.hear(SOON).await {
+    match socket.hear(room.soon()).await {
         Heard::Closed { code } => Ok(code),
         heard => Err(format!("{heard}; the socket is open")),
     }
@@ -117,7 +115,7 @@ async fn unknown_type(room: &Room, socket: &mut Socket) -> Result<(), String> {
     let mut event = room.wire.inbound(&room.conversation, "Nobody answers this.");
     event["type"] = json!("assistant.check.unknown");
     socket.send(&event).await?;
-    let mut said = socket.is_alive(SOON).await?;
+    let mut said = socket.is_alive(room.soon()).await?;
     match socket.hear(QUIET).await {
         Heard::Silence | Heard::Pong => {}
         closed @ Heard::Closed { .. } => return Err(closed.to_string()),

@@ -1,11 +1,11 @@
 //! What a server may add to the protocol: errors as events, acks, previews, and answers that wait.
 
-use super::basics::{Basics, QUIET, SOON};
+use super::basics::{Basics, QUIET};
 use super::wire::{Heard, Socket};
 use super::{Look, Promise, Report, Room};
 use cortex_api::connector::{CLOSE_SESSION, CLOSE_TOO_BIG, DELTA, ERROR, OUTBOUND};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The other place of the door.
 const BELOW: &str = "/api/cortex-m/v1";
@@ -30,7 +30,7 @@ pub(super) async fn check(room: &Room, basics: &Basics, report: &mut Report<'_>)
 async fn other_path(room: &Room) -> Result<(), String> {
     let session = room.wire.session(BELOW, true).await?;
     let mut socket = room.wire.socket(BELOW, &session, &[]).await?;
-    socket.is_alive(SOON).await?;
+    socket.is_alive(room.soon()).await?;
     socket.close().await;
     Ok(())
 }
@@ -66,7 +66,7 @@ struct Line<'a> {
 impl Line<'_> {
     async fn open(&mut self) -> Result<&mut Socket, String> {
         let still_open = match self.socket.take() {
-            Some(mut socket) => socket.is_alive(SOON).await.is_ok().then_some(socket),
+            Some(mut socket) => socket.is_alive(self.room.soon()).await.is_ok().then_some(socket),
             None => None,
         };
         let socket = match still_open {
@@ -78,10 +78,11 @@ impl Line<'_> {
 }
 
 async fn ping(line: &mut Line<'_>) -> Result<Look, String> {
+    let soon = line.room.soon();
     let socket = line.open().await?;
     for word in ["ping", "PING", "Ping"] {
         socket.say(word.to_owned()).await?;
-        match socket.hear(SOON).await {
+        match socket.hear(soon).await {
             Heard::Words(words) if words == "pong" => {}
             heard @ Heard::Words(_) => return Ok(Look::Fails(format!("{word} was answered with {heard}"))),
             heard @ (Heard::Event(_) | Heard::Pong | Heard::Closed { .. } | Heard::Silence) => {
@@ -94,13 +95,14 @@ async fn ping(line: &mut Line<'_>) -> Result<Look, String> {
 
 /// Whether a frame is answered with an error event, and the socket lives.
 async fn refused(line: &mut Line<'_>, frame: &str) -> Result<(), String> {
+    let soon = line.room.soon();
     let socket = line.open().await?;
     socket.say(frame.to_owned()).await?;
-    match socket.hear(SOON).await {
+    match socket.hear(soon).await {
         Heard::Event(event) if event["type"] == ERROR => {}
         heard => return Err(heard.to_string()),
     }
-    socket.is_alive(SOON).await.map(drop)
+    socket.is_alive(soon).await.map(drop)
 }
 
 async fn missing_attributes(room: &Room, line: &mut Line<'_>) -> Result<(), String> {
@@ -156,6 +158,7 @@ async fn with_stream(room: &Room, report: &mut Report<'_>) {
         }
         Err(seen) => {
             report.put(Promise::OptionalAttributes, Look::Absent(seen));
+            report.skip(Promise::Stream);
         }
     }
 }
@@ -181,12 +184,15 @@ async fn streamed(room: &Room, asked: &Value) -> Result<usize, String> {
 }
 
 async fn with_ack(room: &Room, report: &mut Report<'_>) {
-    let look = match redelivered(room).await {
-        Ok(look) => look,
-        Err(seen) => Look::Absent(seen),
-    };
-    if report.put(Promise::AckRedelivery, look) {
-        report.put(Promise::AckEnds, Look::extra(acked(room).await));
+    match redelivered(room).await {
+        Ok(Look::Holds) => {
+            report.put(Promise::AckRedelivery, Look::Holds);
+            report.put(Promise::AckEnds, Look::extra(acked(room).await));
+        }
+        other => {
+            report.put(Promise::AckRedelivery, other.unwrap_or_else(Look::Absent));
+            report.skip(Promise::AckEnds);
+        }
     }
 }
 
@@ -199,11 +205,11 @@ async fn redelivered(room: &Room) -> Result<Look, String> {
     let first = socket.reply(&asked["id"], room.patience).await?;
     socket.close().await;
     let mut socket = ack_socket(room).await?;
-    let again = socket.reply(&asked["id"], SOON).await?;
+    let again = socket.reply(&asked["id"], room.soon()).await?;
     let look = same(&first, &again).map_or_else(Look::Fails, |()| Look::Holds);
     socket.send(&room.wire.ack(&again)).await?;
     // Frames are taken in order: once this is answered the ack was taken.
-    socket.is_alive(SOON).await?;
+    socket.is_alive(room.soon()).await?;
     socket.close().await;
     Ok(look)
 }
@@ -231,13 +237,13 @@ async fn reconnect(room: &Room, basics: &Basics) -> Result<(), String> {
     let mut socket = ack_socket(room).await?;
     socket.send(&asked).await?;
     // The event is taken once this is answered; its answer is not waited for.
-    socket.is_alive(SOON).await?;
+    socket.is_alive(room.soon()).await?;
     socket.close().await;
-    let longest = (3 * basics.took).max(SOON).min(room.patience.max(Duration::from_secs(1)));
+    let longest = (3 * basics.took).clamp(room.soon(), room.patience);
     let mut socket = ack_socket(room).await?;
     let answer = socket.reply(&asked["id"], longest).await?;
     socket.send(&room.wire.ack(&answer)).await?;
-    socket.is_alive(SOON).await?;
+    socket.is_alive(room.soon()).await?;
     socket.close().await;
     Ok(())
 }
@@ -249,7 +255,7 @@ async fn too_big(room: &Room) -> Look {
         let mut socket = room.wire.socket("", &session, &[]).await?;
         // A server that closes early breaks the write; the code is what counts.
         let sent = socket.send(&big).await;
-        Ok::<Heard, String>(match (socket.hear(SOON).await, sent) {
+        Ok::<Heard, String>(match (socket.hear(room.soon()).await, sent) {
             (Heard::Closed { code: None }, Err(error)) => Heard::Words(error),
             (heard, _) => heard,
         })

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod bot_api;
+mod check;
 mod command;
 mod door;
 mod people;
