@@ -6,6 +6,7 @@ mod channel;
 mod chat;
 mod completions;
 mod config;
+mod connector;
 mod context;
 mod doctor;
 mod eval;
@@ -58,6 +59,7 @@ pub(crate) enum Command {
     Skill(skill::Args),
     Trace(trace::Args),
     Channel(channel::Args),
+    Connector(connector::Args),
     Shadow(shadow::Args),
     Context(context::Args),
     Usage(usage::Args),
@@ -96,6 +98,7 @@ impl Command {
             Self::Skill(args) => skill::run(args, context),
             Self::Trace(args) => trace::run(args, context),
             Self::Channel(args) => channel::run(args, context),
+            Self::Connector(args) => connector::run(args, context),
             Self::Shadow(args) => shadow::run(args, context),
             Self::Context(args) => context::run(args, context),
             Self::Usage(args) => usage::run(args, context),
