@@ -2,6 +2,7 @@
 
 mod aimock;
 mod client;
+mod connector;
 mod foreign;
 mod frozen_time;
 mod intruder;
@@ -13,6 +14,7 @@ mod store;
 
 pub use aimock::Aimock;
 pub use client::{Answer, Request, exchange};
+pub use connector::{Heard, TestConnector, said_over};
 pub use foreign::ForeignClients;
 pub use frozen_time::FrozenTime;
 pub use intruder::change_asked_arguments;

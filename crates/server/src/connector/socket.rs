@@ -424,7 +424,10 @@ async fn settle(app: &AppState, answer: Answer) -> (Vec<String>, Option<(EventId
                 }
                 (frames, None)
             }
-            Ok(Recorded::Open { said, event }) => (said, Some((event, inbound))),
+            Ok(Recorded::Open { said, event }) => {
+                let previewed = said.is_empty().then_some((event, inbound));
+                (said, previewed)
+            }
             Err(error) => refuse(inbound, code_of(&error), "the recorded answer cannot be read".to_owned()),
         },
         Ok(AcceptedEvent::ChannelOff) => {
@@ -456,7 +459,9 @@ async fn recorded(app: &AppState, inbound: &Inbound, first: EventId) -> Result<R
     let may_say = app.runtime.channels().settings().may_say(&binding.connector_id, &binding.source);
     for reply in replies.iter().filter(|reply| reply.topic == event.topic) {
         match reply.status {
-            OutboxStatus::Delivered | OutboxStatus::Dead if may_say => {
+            // One that was written a moment ago may not be settled yet: whoever asks again does not have it.
+            OutboxStatus::Delivered | OutboxStatus::Dead | OutboxStatus::Leased if may_say => {
+                is_open |= reply.status == OutboxStatus::Leased;
                 let message = OutboundMessage {
                     id: &reply.id,
                     conversation: &reply.topic.topic_key,
@@ -467,7 +472,7 @@ async fn recorded(app: &AppState, inbound: &Inbound, first: EventId) -> Result<R
                 };
                 said.push(frame::outbound(&binding, &message, Some(&event.external_message_id)));
             }
-            // The dispatcher has it, or will.
+            // The dispatcher will have it.
             OutboxStatus::Pending | OutboxStatus::Leased => is_open = true,
             OutboxStatus::Delivered
             | OutboxStatus::Dead

@@ -26,7 +26,7 @@ async fn the_document_is_served_as_it_was_agreed() {
 #[tokio::test]
 async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones() {
     let hooks = json!({ "ci": { "key": "key-of-a-hook-0123456789", "text": "x" } });
-    let server = ServerSetup::echoing().hooks(hooks).start().await;
+    let server = ServerSetup::echoing().connectors_need_a_key().hooks(hooks).start().await;
     let routes = routes();
     assert!(routes.len() >= 39, "{routes:?}");
     for noun in ["approvals", "grants", "schedules", "tools"] {
@@ -38,6 +38,11 @@ async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones()
         let is_open = |route: &&cortex_server::OpenRoute| route.path == path && route.to == OpenTo::Everybody;
         if OPEN_ROUTES.iter().any(|route| is_open(&route)) {
             assert_eq!(answer.status, 200, "{method} {path}");
+        } else if path.contains("/connector/") {
+            assert_eq!(
+                answer.status, 400,
+                "{method} {path}: the session in it opens a socket and nothing else"
+            );
         } else {
             assert_eq!(answer.seen(), (401, json!({ "error": "unauthorized" })), "{method} {path}");
         }
@@ -49,9 +54,16 @@ async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones()
 }
 
 #[test]
-fn the_open_routes_are_those_of_health_and_with_a_key_of_their_own_or_to_local_programs_some_more() {
+fn the_open_routes_are_health_and_doors_with_a_credential_of_their_own() {
     let open: Vec<(&str, OpenTo)> = OPEN_ROUTES.iter().map(|route| (route.path, route.to)).collect();
     let to_all = ["/health", "/healthz", "/readyz"].map(|path| (path, OpenTo::Everybody));
-    let to_some = [("/engram/*", OpenTo::LocalEngramClients), ("/hooks/*", OpenTo::SendersOfHooks)];
-    assert_eq!(open, [&to_all[..], &to_some].concat());
+    let doors = [
+        ("/engram/*", OpenTo::LocalEngramClients),
+        ("/hooks/*", OpenTo::SendersOfHooks),
+        ("/connector", OpenTo::LocalConnectors),
+        ("/api/cortex-m/v1/connector", OpenTo::LocalConnectors),
+        ("/connector/*", OpenTo::Everybody),
+        ("/api/cortex-m/v1/connector/*", OpenTo::Everybody),
+    ];
+    assert_eq!(open, [&to_all[..], &doors].concat());
 }

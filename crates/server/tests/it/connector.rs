@@ -1,0 +1,9 @@
+//! The connectors' door: seed 003's walk and everything around it.
+
+mod binding;
+mod delivery;
+mod frames;
+mod limits;
+mod people;
+mod restart;
+mod walk;

@@ -1,0 +1,148 @@
+//! Whose session it is: a connector speaks for itself, a key for its source.
+
+use cortex_testkit::{Heard, RunningTestServer, ServerSetup, TestConnector, said_over};
+use serde_json::{Value, json};
+
+async fn key_for(server: &RunningTestServer, source: &str) -> String {
+    let made = server.post("/api/v2/keys", &json!({ "name": source, "source": source })).await;
+    assert_eq!(made.status, 200, "{}", made.text());
+    made.json()["key"].as_str().unwrap().to_owned()
+}
+
+async fn session_of(server: &RunningTestServer, key: &str) -> String {
+    let bearer = format!("Bearer {key}");
+    let asking = server.request("GET", "/connector").without_key().header("authorization", &bearer);
+    let answer = asking.send().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.text()
+}
+
+#[tokio::test]
+async fn a_session_is_bound_to_the_connector_that_used_it_first() {
+    let server = ServerSetup::echoing().start().await;
+    let session = TestConnector::session(&server, "").await;
+    let mut connector = TestConnector::open(server.address(), &session, "").await.unwrap();
+    connector.send(&said_over("m", "c", "1", "hello")).await;
+    connector.event().await;
+    let mut elsewhere = said_over("m", "c", "2", "hello");
+    elsewhere["source"] = json!("urn:connector:other");
+    for foreign in [said_over("other", "c", "2", "hello"), elsewhere] {
+        connector.send(&foreign).await;
+        let told = connector.event().await;
+        assert_eq!(told["data"]["code"], "forbidden", "{told}");
+        assert!(told["data"]["message"].as_str().unwrap().contains("belongs to connector m"), "{told}");
+    }
+    connector.close().await;
+    let mut again = TestConnector::open(server.address(), &session, "").await.unwrap();
+    again.send(&said_over("other", "c", "3", "hello")).await;
+    assert_eq!(again.event().await["data"]["code"], "forbidden", "also after a reconnect");
+}
+
+#[tokio::test]
+async fn a_key_speaks_only_for_its_own_source() {
+    let server = ServerSetup::echoing().start().await;
+    let key = key_for(&server, "urn:connector:m").await;
+    let session = session_of(&server, &key).await;
+    let mut connector = TestConnector::open(server.address(), &session, "").await.unwrap();
+    connector.send(&said_over("other", "c", "1", "hello")).await;
+    let told = connector.event().await;
+    assert_eq!(told["data"]["code"], "forbidden", "{told}");
+    connector.send(&said_over("m", "c", "1", "hello")).await;
+    assert_eq!(connector.event().await["data"]["text"], "You said: hello");
+}
+
+#[tokio::test]
+async fn a_connector_with_a_key_gets_what_waits_without_saying_anything() {
+    let server = ServerSetup::echoing().start().await;
+    let key = key_for(&server, "urn:connector:m").await;
+    let session = session_of(&server, &key).await;
+    let mut connector = TestConnector::open(server.address(), &session, "?ack=1").await.unwrap();
+    connector.send(&said_over("m", "c", "1", "hello")).await;
+    let unacked = connector.event().await;
+    connector.close().await;
+    let session = session_of(&server, &key).await;
+    let mut again = TestConnector::open(server.address(), &session, "?ack=1").await.unwrap();
+    assert_eq!(again.event().await, unacked, "a new session of the same key");
+}
+
+#[tokio::test]
+async fn a_revoked_key_closes_its_sockets_and_opens_nothing_more() {
+    let server = ServerSetup::echoing().start().await;
+    let (key, other) = (key_for(&server, "urn:connector:m").await, key_for(&server, "urn:connector:o").await);
+    let (session, session_o) = (session_of(&server, &key).await, session_of(&server, &other).await);
+    let mut connector = TestConnector::open(server.address(), &session, "").await.unwrap();
+    let mut idle = TestConnector::open(server.address(), &session, "").await.unwrap();
+    let mut stays = TestConnector::open(server.address(), &session_o, "").await.unwrap();
+    connector.send(&said_over("m", "c", "1", "hello")).await;
+    connector.event().await;
+    idle.so_far().await;
+    let started = std::time::Instant::now();
+    assert_eq!(server.post("/api/v2/keys/revoke", &json!({ "key": "urn:connector:m" })).await.status, 200);
+    assert_eq!(connector.hear().await, Heard::Closed(Some(4401)));
+    assert_eq!(idle.hear().await, Heard::Closed(Some(4401)));
+    assert!(started.elapsed().as_secs() < 1, "the promise is one second: {:?}", started.elapsed());
+    let mut reopened = TestConnector::open(server.address(), &session, "").await.unwrap();
+    assert_eq!(reopened.hear().await, Heard::Closed(Some(4401)));
+    assert_eq!(stays.so_far().await, [] as [Value; 0], "another's key stays open");
+}
+
+#[tokio::test]
+async fn without_allow_local_a_session_needs_a_key() {
+    let server = ServerSetup::echoing().connectors_need_a_key().start().await;
+    for path in ["/connector", "/api/cortex-m/v1/connector"] {
+        assert_eq!(server.request("GET", path).without_key().send().await.status, 401);
+        assert_eq!(server.get(path).await.status, 200, "the owner's key opens it");
+    }
+}
+
+#[tokio::test]
+async fn a_program_elsewhere_a_web_page_and_a_wrong_key_need_one_too() {
+    let server = ServerSetup::echoing().on_every_address().start().await;
+    assert_eq!(server.request("GET", "/connector").without_key().send().await.status, 401);
+    let server = ServerSetup::echoing().start().await;
+    let page = format!("http://127.0.0.1:{}", server.address().port());
+    let asking = server.request("GET", "/connector").without_key().header("origin", &page);
+    assert_eq!(asking.send().await.status, 401, "a page is no program, not even our own");
+    let asking = server.request("GET", "/connector").without_key().header("authorization", "Bearer wrong");
+    assert_eq!(asking.send().await.status, 401);
+}
+
+#[tokio::test]
+async fn a_socket_from_a_foreign_page_or_under_a_foreign_name_is_refused() {
+    let server = ServerSetup::echoing().start().await;
+    let session = TestConnector::session(&server, "").await;
+    let path = format!("/connector/{session}");
+    for (header, value, expected) in
+        [("origin", "https://evil.example", "403"), ("host", "evil.example", "421")]
+    {
+        let refused = TestConnector::open_with(server.address(), &path, &[(header, value)]).await;
+        let told = refused.err().unwrap();
+        assert!(told.contains(expected), "{header}: {told}");
+    }
+    let wrong = [("authorization", "Bearer wrong")];
+    let refused = TestConnector::open_with(server.address(), &path, &wrong).await;
+    assert!(refused.err().unwrap().contains("401"));
+    let key = key_for(&server, "urn:connector:m").await;
+    let mut other =
+        TestConnector::open_with(server.address(), &path, &[("authorization", &format!("Bearer {key}"))])
+            .await
+            .unwrap();
+    assert_eq!(other.hear().await, Heard::Closed(Some(4401)), "a session is its own key's");
+}
+
+#[tokio::test]
+async fn the_database_holds_no_session_id_and_no_key() {
+    let server = ServerSetup::echoing().start().await;
+    let key = key_for(&server, "urn:connector:m").await;
+    let session = session_of(&server, &key).await;
+    let mut connector = TestConnector::open(server.address(), &session, "").await.unwrap();
+    connector.so_far().await;
+    let home = server.home();
+    for file in ["cortex.db", "cortex.db-wal"] {
+        let bytes = std::fs::read(home.join(file)).unwrap();
+        for secret in [&key, &session] {
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{file} holds {secret}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What people see over a connector: answers while they grow, questions with buttons.
+
+use cortex_testkit::{ServerSetup, TestConnector, eventually, said_over};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_session_that_asked_for_it_sees_the_answer_grow() {
+    let script = json!({ "otherwise": { "deltas": ["one ", "two ", "three ", "four ", "five ", "six"], "delayMs": 50 } });
+    let server = ServerSetup::scripted(script).start().await;
+    let mut connector = TestConnector::connect(&server, "?stream=1").await;
+    connector.send(&said_over("m", "c", "7", "count")).await;
+    let mut grown = String::new();
+    let outbound = loop {
+        let event = connector.event().await;
+        if event["type"] == "assistant.message.outbound" {
+            break event;
+        }
+        assert_eq!(event["type"], "assistant.message.delta", "{event}");
+        assert_eq!(event["causationid"], "7");
+        assert_eq!(event["data"]["connectorId"], "m");
+        assert_eq!(event["data"]["conversationId"], "c");
+        grown.push_str(event["data"]["text"].as_str().unwrap());
+    };
+    assert_eq!(outbound["data"]["text"], "one two three four five six");
+    assert!(!grown.is_empty() && "one two three four five six".starts_with(&grown), "{grown:?}");
+    let mut silent = TestConnector::connect(&server, "").await;
+    silent.send(&said_over("other", "c", "7", "count")).await;
+    assert_eq!(silent.event().await["type"], "assistant.message.outbound", "nobody asked for deltas here");
+}
+
+fn asking() -> ServerSetup {
+    let arguments = json!({ "cron": "0 9 * * *", "what": "stretch", "timezone": "UTC" });
+    let call = json!({ "name": "schedule.create", "arguments": arguments });
+    ServerSetup::scripted(json!({
+        "answers": [{ "when": { "afterTool": "schedule.create" }, "say": "There you are." }],
+        "otherwise": { "toolCalls": [call] },
+    }))
+}
+
+async fn jobs(server: &cortex_testkit::RunningTestServer) -> usize {
+    server.get("/api/v2/schedules").await.json()["items"].as_array().unwrap().len()
+}
+
+#[tokio::test]
+async fn a_question_has_buttons_and_a_click_approves_it() {
+    for by_metadata in [false, true] {
+        let server = asking().start().await;
+        let mut connector = TestConnector::connect(&server, "").await;
+        connector.send(&said_over("m", "c", "1", "stretch daily")).await;
+        let question = connector.event().await;
+        let buttons = question["data"]["payload"]["buttons"].as_array().unwrap();
+        assert_eq!(
+            buttons.iter().map(|button| button["label"].clone()).collect::<Vec<_>>(),
+            ["Approve", "Deny"]
+        );
+        let data = buttons[0]["data"].as_str().unwrap();
+        let mut click = said_over("m", "c", "2", if by_metadata { "Approve" } else { data });
+        if by_metadata {
+            click["data"]["metadata"] = json!({ "messageType": "button_click", "data": data });
+        }
+        connector.send(&click).await;
+        let said = [connector.event().await, connector.event().await];
+        assert_eq!(said[1]["data"]["text"], "There you are.", "{said:?}");
+        assert_eq!(jobs(&server).await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_strangers_click_changes_nothing() {
+    let server = asking().start().await;
+    let mut connector = TestConnector::connect(&server, "").await;
+    let mut asked = said_over("m", "c", "1", "stretch daily");
+    asked["data"]["userId"] = json!("ada");
+    connector.send(&asked).await;
+    let question = connector.event().await;
+    let data = question["data"]["payload"]["buttons"][0]["data"].as_str().unwrap();
+    let mut stranger = said_over("m", "c", "2", data);
+    stranger["data"]["userId"] = json!("eve");
+    connector.send(&stranger).await;
+    let told = connector.event().await;
+    assert!(told["data"]["text"].as_str().unwrap().contains("not yours"), "{told}");
+    let mut other = TestConnector::connect(&server, "").await;
+    other.send(&said_over("other", "c", "3", data)).await;
+    other.event().await;
+    assert_eq!(jobs(&server).await, 0);
+    let open = server.get("/api/v2/approvals").await.json();
+    assert_eq!(open["items"].as_array().unwrap().len(), 1, "it is still open: {open}");
+}
+
+#[tokio::test]
+async fn urgent_metadata_is_kept_and_attachments_are_told() {
+    let server = ServerSetup::echoing().start().await;
+    let mut connector = TestConnector::connect(&server, "").await;
+    let mut event = said_over("m", "c", "1", "look");
+    event["data"]["metadata"] = json!({ "priority": "urgent" });
+    event["data"]["attachments"] = json!([{ "name": "cat.png", "type": "image/png" }]);
+    connector.send(&event).await;
+    connector.event().await;
+    let row = eventually("the row", async || {
+        let rows = server.get("/api/v2/inbox").await.json();
+        rows["items"].get(0).cloned()
+    })
+    .await;
+    assert_eq!(row["priority"], "urgent", "{row}");
+    let expected: Value = json!([{ "name": "cat.png", "type": "image/png" }]);
+    assert_eq!(row["metadata"]["attachments"], expected);
+}
