@@ -5,7 +5,10 @@ mod check;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 
-/// Check servers of the connector protocol
+/// Run a connector, or look at those that the server runs
+///
+/// A connector carries messages between a platform and the server. `connectors` in server.json configures them;
+/// `cortex serve` runs those that are enabled, and each can be run by hand.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -35,11 +35,12 @@ fn the_help_names_every_command() {
           trace        Show the whole way of an event: received, claimed, each step, sent, acknowledged,
                        with times
           channel      Look at channels and say what each may do
+          connector    Run a connector, or look at those that the server runs
           shadow       See what channels in shadow would have said
           context      See what the model would see, summarise it, and take a summary back
           usage        Show what the models were asked and what it cost
           config       Show the server's settings
-          key          Show a key of this home
+          key          Keys: the owner's, and one for each connector
           bench        Measure this program against baselines of its own: exit 1 when a goal is missed
           completions  Print the completions of a shell
           man          Print the manual page

@@ -7,6 +7,7 @@ mod channel;
 mod config_errors;
 mod config_listing;
 mod config_precedence;
+mod connector_check;
 mod cortex;
 mod doctor;
 mod exit_codes;
