@@ -6,6 +6,7 @@ mod bot_api;
 mod check;
 mod command;
 mod door;
+mod example;
 mod people;
 mod resume;
 mod rules;
