@@ -4,15 +4,15 @@ use cortex_types::OutboxId;
 use serde::{Deserialize, Serialize};
 
 /// What a connector sends.
-pub const INBOUND: &str = "assistant.message.inbound";
+pub const INBOUND_TYPE: &str = "assistant.message.inbound";
 /// That a connector has a message, in a session with `?ack=1`.
-pub const ACK: &str = "assistant.message.ack";
+pub const ACK_TYPE: &str = "assistant.message.ack";
 /// What a connector gets.
-pub const OUTBOUND: &str = "assistant.message.outbound";
+pub const OUTBOUND_TYPE: &str = "assistant.message.outbound";
 /// A piece of an answer that still grows, in a session with `?stream=1`; a preview, never a delivery.
-pub const DELTA: &str = "assistant.message.delta";
+pub const DELTA_TYPE: &str = "assistant.message.delta";
 /// A frame that was not accepted.
-pub const ERROR: &str = "assistant.message.error";
+pub const ERROR_TYPE: &str = "assistant.message.error";
 /// The `source` of everything the server sends.
 pub const SERVER_SOURCE: &str = "urn:cortex-m";
 

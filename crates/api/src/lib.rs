@@ -3,7 +3,7 @@
 mod approval;
 mod channel;
 mod client;
-pub mod connector;
+mod connector;
 mod context;
 mod engram;
 mod error;
@@ -31,6 +31,11 @@ pub use approval::{
 };
 pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
+pub use connector::{
+    ACK_TYPE, CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, CloudEvent, DELTA_TYPE,
+    DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, OUTBOUND_TYPE, OutboundData,
+    SERVER_SOURCE, named_message, outbound_uuid, uuid_text,
+};
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,

@@ -6,7 +6,7 @@ use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use cortex_api::ErrorCode;
-use cortex_api::connector::{CLOSE_SESSION, CLOSE_TRY_LATER, uuid_text};
+use cortex_api::{CLOSE_SESSION, CLOSE_TRY_LATER, uuid_text};
 use cortex_store::{ConnectorBinding, ConnectorSession, StoreError};
 use cortex_types::limits::BODY_BYTES_MAX;
 use sha2::{Digest, Sha256};

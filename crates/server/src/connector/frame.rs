@@ -3,9 +3,9 @@
 use crate::body::is_too_deep;
 use crate::moment::parse_iso;
 use crate::routes::ingest::read_priority;
-use cortex_api::connector::{
-    ACK, CloudEvent, DELTA, DeltaData, ERROR, ErrorData, FrameErrorCode, INBOUND, OUTBOUND, OutboundData,
-    named_message, outbound_uuid, uuid_text,
+use cortex_api::{
+    ACK_TYPE, CloudEvent, DELTA_TYPE, DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE,
+    OUTBOUND_TYPE, OutboundData, named_message, outbound_uuid, uuid_text,
 };
 use cortex_runtime::IncomingEvent;
 use cortex_store::ConnectorBinding;
@@ -76,8 +76,8 @@ fn read_event(mut event: Map<String, Value>, now: Millis) -> Result<Frame, Frame
     let occurred_at = check.time(&mut event, now);
     check.content_type(&mut event);
     let known = match kind.as_str() {
-        INBOUND => Known::Inbound,
-        ACK => Known::Ack,
+        INBOUND_TYPE => Known::Inbound,
+        ACK_TYPE => Known::Ack,
         _ => Known::Neither,
     };
     let data = match event.remove("data") {
@@ -262,7 +262,7 @@ pub(super) fn outbound(
         message_id: message.id.clone(),
     };
     let (id, time) = (outbound_uuid(message.id), message.created_at.to_rfc3339());
-    written(&CloudEvent::of_server(OUTBOUND, id, time, causation.map(str::to_owned), data))
+    written(&CloudEvent::of_server(OUTBOUND_TYPE, id, time, causation.map(str::to_owned), data))
 }
 
 /// What a message frame is made of.
@@ -277,7 +277,7 @@ pub(super) struct OutboundMessage<'a> {
 
 pub(super) fn delta(data: DeltaData, causation: String, now: Millis) -> String {
     let id = uuid_text(rand::random());
-    written(&CloudEvent::of_server(DELTA, id, now.to_rfc3339(), Some(causation), data))
+    written(&CloudEvent::of_server(DELTA_TYPE, id, now.to_rfc3339(), Some(causation), data))
 }
 
 pub(super) fn error(error: FrameError, now: Millis) -> String {
@@ -289,7 +289,7 @@ pub(super) fn error(error: FrameError, now: Millis) -> String {
         message: error.message,
         retryable,
     };
-    written(&CloudEvent::of_server(ERROR, uuid_text(rand::random()), now.to_rfc3339(), error.id, data))
+    written(&CloudEvent::of_server(ERROR_TYPE, uuid_text(rand::random()), now.to_rfc3339(), error.id, data))
 }
 
 fn written(event: &impl serde::Serialize) -> String {

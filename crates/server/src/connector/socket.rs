@@ -7,7 +7,7 @@ use crate::live::watch;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use cortex_api::LiveEvent;
-use cortex_api::connector::{
+use cortex_api::{
     CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, DeltaData, FrameErrorCode,
 };
 use cortex_store::{ConnectorBinding, ConnectorKey, StoreError};

@@ -2,7 +2,7 @@
 
 use super::{OutboxMessage, bell, of_event};
 use crate::{StoreError, inbox};
-use cortex_types::{Event, EventId, LeaseToken, Millis, OutboxId};
+use cortex_types::{Event, EventId, INTERNAL_CHANNELS, LeaseToken, Millis, OutboxId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// What a message answers, as far as its receiver can know it.
@@ -16,6 +16,13 @@ pub struct MessageCause {
     /// Of the newest event that a person sent in the topic of the message.
     pub metadata_json: Option<String>,
     pub created_at: Millis,
+}
+
+impl MessageCause {
+    /// Whether somebody sent the event; those of schedules and ops come from inside.
+    fn is_of_a_person(&self) -> bool {
+        self.channel.as_deref().is_some_and(|channel| !INTERNAL_CHANNELS.contains(&channel))
+    }
 }
 
 /// A lease that its holder gives back.
@@ -52,7 +59,7 @@ pub(super) fn causes(
             })
             .optional()?;
         causes.push(match found {
-            Some((cause, topic)) if cause.metadata_json.is_none() => {
+            Some((cause, topic)) if !cause.is_of_a_person() => {
                 Some(MessageCause { metadata_json: last_metadata(connection, topic)?, ..cause })
             }
             found => found.map(|(cause, _)| cause),
@@ -65,7 +72,7 @@ pub(super) fn causes(
 fn last_metadata(connection: &Connection, topic: i64) -> Result<Option<String>, StoreError> {
     let mut statement = connection.prepare_cached(
         "SELECT metadata_json FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq
-         WHERE turns.topic_id = ?1 AND turns.role = 'user' AND metadata_json IS NOT NULL
+         WHERE turns.topic_id = ?1 AND turns.role = 'user' AND coalesce(channel, '') NOT IN ('cron', 'router')
          ORDER BY turns.id DESC LIMIT 1",
     )?;
     Ok(statement.query_row([topic], |row| row.get(0)).optional()?.flatten())
