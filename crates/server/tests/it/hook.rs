@@ -1,6 +1,8 @@
 //! `POST /hooks/{name}`: the examples of the documentation with payloads as they come, and everybody who may not.
 
-use cortex_testkit::{Answer, ForeignClients, FrozenTime, Request, RunningTestServer, ServerSetup};
+use cortex_testkit::{
+    Answer, ForeignClients, FrozenTime, Request, RunningTestServer, ServerSetup, TestConnector, said_over,
+};
 use hmac::{Hmac, Mac};
 use serde_json::{Map, Value, json};
 use sha2::Sha256;
@@ -257,6 +259,27 @@ async fn a_hook_whose_channel_is_off_keeps_nothing_and_one_for_a_live_topic_is_a
     let answer = to(&server, "home", HOME_ASSISTANT).header("x-cortex-key", KEY).send().await;
     server.ended(&queued(&answer)).await;
     assert_eq!(server.poll(&json!({ "source": "telegram" })).await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_hook_for_the_conversation_of_a_connector_is_answered_over_its_socket() {
+    let to_socket = json!({ "source": "urn:connector:m", "topic": "owner-chat" });
+    let server = serve(json!({ "bell": { "key": KEY, "text": "It rang", "to": to_socket } })).await;
+    let mut connector = TestConnector::connect(&server, "").await;
+    let mut hello = said_over("m", "owner-chat", "1", "hello");
+    hello["data"]["roomId"] = json!("!room:example.org");
+    connector.send(&hello).await;
+    connector.event().await;
+    server.ended(&queued(&with_key(&server, "bell", "{}").send().await)).await;
+    let rang = connector.event().await;
+    assert_eq!(
+        (&rang["data"]["text"], &rang["data"]["conversationId"]),
+        (&json!("You said: It rang"), &json!("owner-chat"))
+    );
+    assert_eq!(rang["data"]["roomId"], "!room:example.org", "where the person last spoke");
+    assert_eq!(rang.get("causationid"), None, "no event of the connector led to it");
+    connector.send(&said_over("m", "owner-chat", "2", "still here")).await;
+    assert_eq!(connector.event().await["data"]["text"], "You said: still here", "the source is no hook's");
 }
 
 #[tokio::test]
