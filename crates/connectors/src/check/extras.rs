@@ -3,7 +3,7 @@
 use super::basics::{Basics, QUIET};
 use super::wire::{Heard, Socket};
 use super::{Look, Promise, Report, Room};
-use cortex_api::connector::{CLOSE_SESSION, CLOSE_TOO_BIG, DELTA, ERROR, OUTBOUND};
+use cortex_api::{CLOSE_SESSION, CLOSE_TOO_BIG, DELTA_TYPE, ERROR_TYPE, OUTBOUND_TYPE};
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -99,7 +99,7 @@ async fn refused(line: &mut Line<'_>, frame: &str) -> Result<(), String> {
     let socket = line.open().await?;
     socket.say(frame.to_owned()).await?;
     match socket.hear(soon).await {
-        Heard::Event(event) if event["type"] == ERROR => {}
+        Heard::Event(event) if event["type"] == ERROR_TYPE => {}
         heard => return Err(heard.to_string()),
     }
     socket.is_alive(soon).await.map(drop)
@@ -172,9 +172,9 @@ async fn streamed(room: &Room, asked: &Value) -> Result<usize, String> {
     let mut pieces = 0;
     loop {
         match socket.hear(until.saturating_duration_since(Instant::now())).await {
-            Heard::Event(event) if event["type"] == DELTA => pieces += 1,
-            Heard::Event(event) if event["type"] == OUTBOUND => break,
-            Heard::Event(event) if event["type"] == ERROR => return Err(Heard::Event(event).to_string()),
+            Heard::Event(event) if event["type"] == DELTA_TYPE => pieces += 1,
+            Heard::Event(event) if event["type"] == OUTBOUND_TYPE => break,
+            Heard::Event(event) if event["type"] == ERROR_TYPE => return Err(Heard::Event(event).to_string()),
             Heard::Event(_) | Heard::Words(_) | Heard::Pong => {}
             heard @ (Heard::Closed { .. } | Heard::Silence) => return Err(heard.to_string()),
         }

@@ -1,6 +1,6 @@
 //! What the conformance program says and hears: sessions over HTTP, frames over a WebSocket.
 
-use cortex_api::connector::{ACK, ERROR, INBOUND, OUTBOUND};
+use cortex_api::{ACK_TYPE, ERROR_TYPE, INBOUND_TYPE, OUTBOUND_TYPE};
 use futures::{SinkExt, StreamExt};
 use reqwest::{StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -91,7 +91,7 @@ impl Wire {
     pub(super) fn inbound(&self, conversation: &str, text: &str) -> Value {
         json!({
             "specversion": "1.0",
-            "type": INBOUND,
+            "type": INBOUND_TYPE,
             "source": self.source,
             "id": new_id(),
             "time": "2026-02-23T14:00:00Z",
@@ -108,7 +108,7 @@ impl Wire {
     pub(super) fn ack(&self, message: &Value) -> Value {
         json!({
             "specversion": "1.0",
-            "type": ACK,
+            "type": ACK_TYPE,
             "source": self.source,
             "id": new_id(),
             "data": {"connectorId": self.connector_id, "messageId": message["id"]},
@@ -159,8 +159,8 @@ impl Socket {
         let until = Instant::now() + wait;
         loop {
             match self.hear(until.saturating_duration_since(Instant::now())).await {
-                Heard::Event(event) if event["type"] == ERROR => return Err(shown(&event.to_string())),
-                Heard::Event(event) if event["type"] == OUTBOUND => {
+                Heard::Event(event) if event["type"] == ERROR_TYPE => return Err(shown(&event.to_string())),
+                Heard::Event(event) if event["type"] == OUTBOUND_TYPE => {
                     // A server that does not say what it answers answers in order.
                     let causation = event.get("causationid").unwrap_or(id);
                     if causation == id {
@@ -222,7 +222,7 @@ impl std::fmt::Display for Heard {
 
 /// A random id in the spelling of a UUID.
 pub(super) fn new_id() -> String {
-    cortex_api::connector::uuid_text(Ulid::generate().0)
+    cortex_api::uuid_text(Ulid::generate().0)
 }
 
 pub(super) fn shown(text: &str) -> String {

@@ -135,7 +135,7 @@ fn answer(event: &Value, fault: Fault) -> Message {
 
 /// A new UUID each time.
 fn ulid_uuid() -> String {
-    cortex_api::connector::uuid_text(ulid::Ulid::generate().0)
+    cortex_api::uuid_text(ulid::Ulid::generate().0)
 }
 
 #[tokio::test]

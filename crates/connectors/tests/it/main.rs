@@ -5,6 +5,7 @@
 mod bot_api;
 mod check;
 mod command;
+mod document;
 mod door;
 mod example;
 mod people;
