@@ -37,7 +37,7 @@ fn an_example_is_read_at_a_glance() {
 }
 
 #[tokio::test]
-async fn every_line_of_a_file_is_answered_and_a_second_run_asks_nothing_new() {
+async fn every_line_of_a_file_is_answered_and_a_second_run_asks_no_model() {
     for (language, name) in EXAMPLES {
         let server = ServerSetup::echoing().start().await;
         let file = server.home().join("messages.jsonl");
