@@ -1,10 +1,10 @@
 //! The typed client: one method per endpoint, one error enum that a caller can branch on.
 
 use crate::{
-    AckAnswer, AckRequest, ChannelList, ContextCompacted, ContextQuery, ContextShown, ContextUndone,
-    ErrorBody, ErrorCode, EventTrace, Health, InboxList, InboxQuery, InboxRow, IngestAnswer, IngestRequest,
-    LiveEvent, NackAnswer, NackRequest, OutboxList, OutboxQuery, OutboxRow, PollAnswer, PollRequest,
-    ServerStatus, ShadowQuery, ShadowReport, UsageQuery, UsageReport,
+    AckAnswer, AckRequest, ChannelList, ConnectorList, ContextCompacted, ContextQuery, ContextShown,
+    ContextUndone, ErrorBody, ErrorCode, EventTrace, Health, InboxList, InboxQuery, InboxRow, IngestAnswer,
+    IngestRequest, LiveEvent, NackAnswer, NackRequest, OutboxList, OutboxQuery, OutboxRow, PollAnswer,
+    PollRequest, ServerStatus, ShadowQuery, ShadowReport, UsageQuery, UsageReport,
 };
 use cortex_types::{EventId, OutboxId};
 use eventsource_stream::{Event, EventStreamError, Eventsource};
@@ -153,6 +153,10 @@ impl Client {
 
     pub async fn channels(&self) -> Result<ChannelList, ClientError> {
         self.get("/api/v2/channels", &()).await
+    }
+
+    pub async fn connectors(&self) -> Result<ConnectorList, ClientError> {
+        self.get("/api/v2/connectors", &()).await
     }
 
     /// Has the server read its channel settings again; the answer is what is in force then.

@@ -3,6 +3,7 @@
 mod approval;
 mod channel;
 mod client;
+mod cloud_event;
 mod connector;
 mod context;
 mod engram;
@@ -15,6 +16,7 @@ mod key;
 mod live;
 mod memory;
 mod op;
+mod openai;
 mod outbox;
 mod schedule;
 mod schema;
@@ -31,11 +33,12 @@ pub use approval::{
 };
 pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
-pub use connector::{
+pub use cloud_event::{
     ACK_TYPE, CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, CloudEvent, DELTA_TYPE,
     DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, OUTBOUND_TYPE, OutboundData,
     SERVER_SOURCE, named_message, outbound_uuid, uuid_text,
 };
+pub use connector::{ConnectorList, ConnectorRow, ConnectorState};
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
@@ -55,6 +58,12 @@ pub use memory::{
     VectorNumbers,
 };
 pub use op::{OpFailure, OpList, OpQuery, OpRequest, OpResult, OpRow};
+pub use openai::{
+    ChatChoice, ChatChoiceMessage, ChatChunkChoice, ChatChunkDelta, ChatCompletion, ChatCompletionChunk,
+    ChatCompletionRequest, ChatUsage, CortexApproval, CortexNote, EmbeddingRow, EmbeddingVector,
+    EmbeddingsList, EmbeddingsRequest, EmbeddingsUsage, ModelCard, ModelCardList, OpenAiError, OpenAiRefused,
+    ResponsesRequest,
+};
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
     OutboxRow, PollAnswer, PollRequest, PolledMessage,

@@ -70,6 +70,7 @@ impl Bed {
             tools: ToolboxConfig::built_in(folder.join("data")),
             hooks: Default::default(),
             webhooks: Default::default(),
+            connectors: Default::default(),
             more_routes: baselines,
         };
         let server = runtime.block_on(cortex_server::start(config))?;

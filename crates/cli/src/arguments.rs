@@ -73,6 +73,7 @@ fn tell(failure: &Failure, terminal: &Terminal) -> Exit {
         | Failure::Unreachable { .. }
         | Failure::Home(_)
         | Failure::Coded { .. }
+        | Failure::Misconfigured(_)
         | Failure::Plain(_) => {
             talk(&format!("cortex: {}", crate::escape::for_terminal(&failure.to_string())))
         }

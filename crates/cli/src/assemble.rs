@@ -68,6 +68,7 @@ pub(crate) fn server(
         tools: tools(settings, effective, home, environment)?,
         hooks: settings.hooks.clone(),
         webhooks: settings.webhooks.clone(),
+        connectors: Default::default(),
         more_routes: Default::default(),
     })
 }
@@ -191,7 +192,7 @@ fn base_folder(effective: &Effective, key: &str, home: &Home) -> PathBuf {
 /// The command of this program that runs one skill between two pipes.
 pub(crate) const SKILL_HOST: &str = "skill-host";
 
-fn own_program() -> Result<PathBuf, Failure> {
+pub(crate) fn own_program() -> Result<PathBuf, Failure> {
     // The kernel's own link: it leads to this very program even after an update replaced the file.
     let link = Path::new("/proc/self/exe");
     if link.exists() {
@@ -253,7 +254,7 @@ pub(crate) fn secrets(settings: &Settings, environment: &Environment) -> Vec<Sec
     let calendars = calendars.map(|(_, address)| SecretString::from(address));
     let hooks = settings.hooks.secrets().chain(settings.webhooks.secrets()).cloned();
     let known = crate::redact::secrets_of(environment).chain(configured).chain(passwords);
-    known.chain(mcp).chain(calendars).chain(hooks).collect()
+    known.chain(mcp).chain(calendars).chain(hooks).chain(settings.connectors.secrets().cloned()).collect()
 }
 
 fn found_key(environment: &Environment, name: &str) -> Option<FoundKey> {

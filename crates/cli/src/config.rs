@@ -2,6 +2,7 @@
 
 mod blocks;
 mod channels;
+mod connectors;
 mod diagnostic;
 mod document;
 mod edit;
@@ -18,6 +19,7 @@ mod schema;
 mod settings;
 mod table;
 
+pub(crate) use connectors::{KNOWN_CONNECTORS, TelegramBlock};
 pub(crate) use diagnostic::ConfigError;
 pub(crate) use document::document;
 pub(crate) use edit::{EditError, set_channel_mode};

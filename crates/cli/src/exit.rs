@@ -49,6 +49,9 @@ pub(crate) enum Failure {
     Home(#[from] HomeError),
     #[error("{code}: {message}")]
     Coded { code: &'static str, message: String },
+    /// What a connector found wrong with its settings while it ran.
+    #[error("misconfigured: {0}")]
+    Misconfigured(String),
     #[error("{0}")]
     Plain(String),
     /// The reader of our output went away; nothing is wrong.
@@ -64,7 +67,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
-            Self::Config(_) | Self::Skills(_) => Exit::Config,
+            Self::Config(_) | Self::Skills(_) | Self::Misconfigured(_) => Exit::Config,
             Self::AlreadyRunning { .. } | Self::NotRunning | Self::Unreachable { .. } => Exit::Running,
             Self::Home(_) | Self::Coded { .. } | Self::Plain(_) => Exit::Error,
             Self::OutputClosed => Exit::Ok,

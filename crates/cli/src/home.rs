@@ -80,6 +80,11 @@ impl Home {
         self.path.join("logs").join("cortex.log")
     }
 
+    /// What a connector remembers.
+    pub(crate) fn connector(&self, name: &str) -> PathBuf {
+        self.path.join("connectors").join(name)
+    }
+
     pub(crate) fn database(&self) -> PathBuf {
         self.path.join("cortex.db")
     }

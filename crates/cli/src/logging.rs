@@ -18,6 +18,8 @@ const LOG_BYTES_MAX: u64 = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) enum LogSink {
     Stderr,
+    /// Stderr of a process whose parent keeps the log: without times.
+    Parent,
     File(PathBuf),
 }
 
@@ -30,6 +32,15 @@ pub(crate) fn start(level: &str, sink: LogSink, redactor: Redactor) -> io::Resul
             let lines = tracing_subscriber::fmt::layer()
                 .with_ansi(io::stderr().is_terminal())
                 .with_target(false)
+                .with_writer(writer);
+            tracing_subscriber::registry().with(filter).with(lines).init();
+        }
+        LogSink::Parent => {
+            let writer = Cleaning { redactor, open: io::stderr };
+            let lines = tracing_subscriber::fmt::layer()
+                .with_ansi(false)
+                .with_target(false)
+                .without_time()
                 .with_writer(writer);
             tracing_subscriber::registry().with(filter).with(lines).init();
         }

@@ -20,6 +20,7 @@ mod logging;
 mod panic_line;
 mod question;
 mod redact;
+mod supervisor;
 mod terminal;
 
 use std::process::ExitCode;

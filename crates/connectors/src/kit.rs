@@ -24,8 +24,12 @@ mod split;
 mod typing;
 
 pub use admission::GroupPolicy;
+pub(crate) use backoff::Backoff;
 pub use button::Button;
 pub use dialect::Dialect;
+pub(crate) use hand_in::{HandedIn, hand_in};
+pub(crate) use run::{Stopped, pause};
+
 pub use notebook::{Notebook, NotebookError};
 pub use pace::{PaceRules, Rate};
 pub use pairing::PairingCode;

@@ -2,6 +2,7 @@
 
 mod check;
 mod kit;
+mod stdio;
 mod telegram;
 
 pub use check::{ConformanceCheck, Finding, Promise, PromiseState};
@@ -10,4 +11,5 @@ pub use kit::{
     Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody, Platform,
     PlatformError, PlatformRules, Quote, Rate, RemoteFile, Said,
 };
+pub use stdio::{Stdio, StdioFailure};
 pub use telegram::{Telegram, TelegramEar, TelegramSettings};

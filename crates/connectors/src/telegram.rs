@@ -86,6 +86,8 @@ pub struct TelegramEar {
     bot: Bot,
     poll: Duration,
     me: Option<Me>,
+    /// The last poll failed.
+    is_cut_off: bool,
 }
 
 impl Ear for TelegramEar {
@@ -96,11 +98,14 @@ impl Ear for TelegramEar {
         let request = GetUpdates {
             offset: cursor.and_then(|cursor| cursor.parse().ok()),
             limit: UPDATES_MAX,
-            timeout: self.poll.as_secs(),
+            // After a failure at once: whoever waits to send must not wait for somebody to say something.
+            timeout: if self.is_cut_off { 0 } else { self.poll.as_secs() },
             allowed_updates: ["message", "edited_message", "callback_query"],
         };
-        let updates: Vec<NumberedUpdate> =
-            self.bot.call("getUpdates", &request, self.poll + BEYOND_POLL).await.map_err(for_the_token)?;
+        let polled =
+            self.bot.call::<Vec<NumberedUpdate>>("getUpdates", &request, self.poll + BEYOND_POLL).await;
+        self.is_cut_off = polled.is_err();
+        let updates = polled.map_err(for_the_token)?;
         Ok(updates.into_iter().map(|update| heard(update, self.me.as_ref())).collect())
     }
 }
@@ -165,7 +170,7 @@ impl Platform for Telegram {
     }
 
     fn ear(&self) -> TelegramEar {
-        TelegramEar { bot: self.bot.clone(), poll: self.poll, me: None }
+        TelegramEar { bot: self.bot.clone(), poll: self.poll, me: None, is_cut_off: false }
     }
 
     async fn send(&self, part: &OutgoingPart<'_>) -> Result<Option<String>, PlatformError> {

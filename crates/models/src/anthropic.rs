@@ -3,7 +3,7 @@
 use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_object};
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
-use crate::model::{Model, Piece, PieceStream};
+use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
@@ -39,8 +39,18 @@ impl Model for Anthropic {
     }
 
     async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {
-        let response =
-            self.endpoint.post(self.endpoint.url(&["messages"]), &body(&self.model, request)).await?;
+        self.open_as(&self.model, request).await
+    }
+
+    fn relay(&self) -> Option<RelayWire<'_>> {
+        Some(RelayWire::Other(self))
+    }
+}
+
+#[async_trait]
+impl NamedModel for Anthropic {
+    async fn open_as(&self, model: &str, request: &ChatRequest) -> Result<PieceStream, CallError> {
+        let response = self.endpoint.post(self.endpoint.url(&["messages"]), &body(model, request)).await?;
         Ok(self.endpoint.pieces(response, Events::default()))
     }
 }

@@ -60,7 +60,11 @@ struct Wiring<'a> {
 
 impl Chosen<'_> {
     fn add(&mut self, name: &str, origin: Origin, model: Box<dyn Model>) {
-        self.providers.push(Provider::new(name, origin, model));
+        self.providers.push(Provider::new(name, origin, model, None));
+    }
+
+    fn add_at(&mut self, name: &str, origin: Origin, model: Box<dyn Model>, wire: Wire, site: Site) {
+        self.providers.push(Provider::new(name, origin, model, Some((wire, site))));
     }
 
     fn add_profiles(&mut self) -> Result<(), ModelsError> {
@@ -121,7 +125,8 @@ impl Chosen<'_> {
 
     fn add_synapse(&mut self, origin: Origin, url: &str) -> Result<(), ModelsError> {
         let endpoint = self.endpoint(url, "v1", Credential::None, "synapseUrl")?;
-        self.add("synapse", origin, Box::new(OpenAi::new(endpoint, self.config.model.clone())));
+        let model = Box::new(OpenAi::new(endpoint, self.config.model.clone()));
+        self.add_at("synapse", origin, model, Wire::Openai, Site::Other);
         Ok(())
     }
 
@@ -172,7 +177,8 @@ impl Chosen<'_> {
         let wanted = ollama_models.iter().find(|name| Some(*name) == config.model.as_ref());
         if let (Some(model), Some(url)) = (wanted.or(ollama_models.first()), &config.ollama_probe_url) {
             let endpoint = self.endpoint(url, "v1", Credential::None, "Ollama")?;
-            self.add("ollama", Origin::Probed, Box::new(OpenAi::new(endpoint, Some(model.clone()))));
+            let model = Box::new(OpenAi::new(endpoint, Some(model.clone())));
+            self.add_at("ollama", Origin::Probed, model, Wire::Openai, Site::Other);
         }
         Ok(())
     }
@@ -198,7 +204,7 @@ impl Chosen<'_> {
             (Wire::Anthropic, _) => Box::new(Anthropic::new(endpoint, named_or_default)),
             (Wire::Google, _) => Box::new(Google::new(endpoint, &named_or_default)),
         };
-        self.add(wiring.name, wiring.origin, wire);
+        self.add_at(wiring.name, wiring.origin, wire, wiring.wire, site);
         Ok(())
     }
 

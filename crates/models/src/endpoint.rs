@@ -4,9 +4,10 @@ use crate::error::CallError;
 use crate::model::PieceStream;
 use crate::stream::{self, Decoder};
 use crate::{ModelsError, redact, retry_after};
+use bytes::Bytes;
 use cortex_types::Clock;
 use futures::StreamExt;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use std::sync::Arc;
@@ -121,6 +122,29 @@ impl Endpoint {
         if response.status().is_success() { Ok(response) } else { Err(self.failure(response).await) }
     }
 
+    /// Sends a body as it is and gives the answer, whatever its status.
+    pub(crate) async fn pass_on(&self, url: Url, body: Bytes) -> Result<Response, CallError> {
+        let request = self.client.post(url).headers(self.headers.clone());
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        request.send().await.map_err(|error| self.network(error))
+    }
+
+    /// The bytes of a refusal that the client may read: as they came, but for our key.
+    pub(crate) async fn refusal_bytes(&self, response: Response) -> Bytes {
+        let body = read_up_to(response, ERROR_BODY_BYTES_MAX).await;
+        match &self.credential {
+            Credential::None => body.into(),
+            Credential::Bearer(secret) | Credential::Header(_, secret) => {
+                let text = String::from_utf8_lossy(&body);
+                if text.contains(secret.expose_secret()) {
+                    text.replace(secret.expose_secret(), "***").into()
+                } else {
+                    body.into()
+                }
+            }
+        }
+    }
+
     fn network(&self, error: reqwest::Error) -> CallError {
         let error = error.without_url();
         let mut line = error.to_string();
@@ -132,7 +156,8 @@ impl Endpoint {
         CallError::Network(self.credential.redacted(&line))
     }
 
-    async fn failure(&self, response: Response) -> CallError {
+    /// What an answer with a bad status means.
+    pub(crate) async fn failure(&self, response: Response) -> CallError {
         let status = response.status().as_u16();
         let retry_after = response
             .headers()

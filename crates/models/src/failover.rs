@@ -4,7 +4,8 @@ use crate::collect::{Collector, Flow};
 use crate::config::Timeouts;
 use crate::delta::{Delta, DeltaSink};
 use crate::error::{CallError, ModelError, Verdict};
-use crate::model::{Model, PieceStream};
+use crate::model::{Model, PieceStream, Wire};
+use crate::model_name::Site;
 use crate::price::PriceTable;
 use cortex_types::limits::ERROR_CHARS_MAX;
 use cortex_types::{CallOutcome, ChatReply, ChatRequest, Clock, Millis, ModelCall, TokenUsage};
@@ -72,13 +73,20 @@ pub(crate) struct Provider {
     pub(crate) name: String,
     pub(crate) origin: Origin,
     pub(crate) model: Box<dyn Model>,
+    /// What it speaks and whose server it is; nothing for what is built in.
+    pub(crate) place: Option<(Wire, Site)>,
     /// Until then others are asked first; it never keeps this one from being asked.
     cools_until: AtomicI64,
 }
 
 impl Provider {
-    pub(crate) fn new(name: &str, origin: Origin, model: Box<dyn Model>) -> Self {
-        Self { name: name.to_owned(), origin, model, cools_until: AtomicI64::new(0) }
+    pub(crate) fn new(
+        name: &str,
+        origin: Origin,
+        model: Box<dyn Model>,
+        place: Option<(Wire, Site)>,
+    ) -> Self {
+        Self { name: name.to_owned(), origin, model, place, cools_until: AtomicI64::new(0) }
     }
 }
 
@@ -128,7 +136,7 @@ impl Models {
     }
 
     /// Those that failed lately stand behind the others, the soonest back first.
-    fn in_order(&self) -> Vec<&Provider> {
+    pub(crate) fn in_order(&self) -> Vec<&Provider> {
         let now = self.clock.now();
         let mut providers: Vec<&Provider> = self.providers.iter().collect();
         providers.sort_by_key(|provider| {
@@ -160,18 +168,19 @@ impl Models {
         if result.is_err() && has_shown {
             deltas.push(Delta::Restarted);
         }
-        self.cool(provider, &result);
+        self.cool(provider, result.as_ref().err().map(CallError::verdict));
         let call = self.record(provider, started_at, started.elapsed(), counted, &result);
         (result, call)
     }
 
-    fn cool(&self, provider: &Provider, result: &Result<ChatReply, CallError>) {
-        let pause = match result.as_ref().map_err(CallError::verdict) {
-            Ok(_) => Duration::ZERO,
-            Err(Verdict::Transient { retry_after }) => retry_after.unwrap_or(COOL_DOWN),
-            Err(Verdict::Refused) => COOL_DOWN_REFUSED,
+    /// What a failure, or none, means for the order.
+    pub(crate) fn cool(&self, provider: &Provider, failure: Option<Verdict>) {
+        let pause = match failure {
+            None => Duration::ZERO,
+            Some(Verdict::Transient { retry_after }) => retry_after.unwrap_or(COOL_DOWN),
+            Some(Verdict::Refused) => COOL_DOWN_REFUSED,
             // The question was at fault, or the caller left: nothing is known about the provider.
-            Err(Verdict::Stop) => return,
+            Some(Verdict::Stop) => return,
         };
         provider.cools_until.store(self.clock.now().after(pause).0, Ordering::Relaxed);
     }
@@ -203,7 +212,7 @@ impl Models {
 }
 
 /// Feeds `collector` until the provider is done, broken or silent.
-async fn listen(
+pub(crate) async fn listen(
     model: &dyn Model,
     request: &ChatRequest,
     idle: Duration,
@@ -267,6 +276,6 @@ fn summary(failures: &[Failure]) -> ModelError {
     ModelError::Transient { retry_after: all_named.and_then(|waits| waits.into_iter().min()), message }
 }
 
-fn shortened(line: String) -> String {
+pub(crate) fn shortened(line: String) -> String {
     if line.chars().count() <= ERROR_CHARS_MAX { line } else { line.chars().take(ERROR_CHARS_MAX).collect() }
 }

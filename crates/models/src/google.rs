@@ -3,7 +3,7 @@
 use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_object};
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
-use crate::model::{Model, Piece, PieceStream};
+use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
@@ -35,10 +35,22 @@ impl Model for Google {
     }
 
     async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {
-        let method = format!("{}:streamGenerateContent", self.model);
+        self.open_as(&self.model, request).await
+    }
+
+    fn relay(&self) -> Option<RelayWire<'_>> {
+        Some(RelayWire::Other(self))
+    }
+}
+
+#[async_trait]
+impl NamedModel for Google {
+    async fn open_as(&self, model: &str, request: &ChatRequest) -> Result<PieceStream, CallError> {
+        let model = model.strip_prefix("models/").unwrap_or(model);
+        let method = format!("{model}:streamGenerateContent");
         let mut url = self.endpoint.url(&["models", &method]);
         url.query_pairs_mut().append_pair("alt", "sse");
-        let response = self.endpoint.post(url, &body(&self.model, request)).await?;
+        let response = self.endpoint.post(url, &body(model, request)).await?;
         Ok(self.endpoint.pieces(response, Chunks::default()))
     }
 }

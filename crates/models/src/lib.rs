@@ -19,6 +19,7 @@ mod openai;
 mod price;
 mod probe;
 mod redact;
+mod relay;
 mod retry_after;
 mod scripted;
 mod stream;
@@ -36,4 +37,5 @@ pub use embed::{
 pub use error::{ModelError, ModelsError};
 pub use failover::{Answered, Models, Origin, ProviderInfo};
 pub use price::{Price, PriceTable};
+pub use relay::{ListedModel, RelayBody, RelayCut, RelayPath, RelayRefused, RelayRequest, Relayed};
 pub use retry_after::parse_retry_after;

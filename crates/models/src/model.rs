@@ -1,5 +1,6 @@
 //! What every model is: something that opens a stream of pieces for a question.
 
+use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use async_trait::async_trait;
 use cortex_types::{ChatRequest, FinishReason, TokenUsage};
@@ -16,6 +17,26 @@ pub(crate) trait Model: Send + Sync {
     fn name(&self) -> String;
 
     async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError>;
+
+    /// How a client's own request can be passed on; `None` for what is built in.
+    fn relay(&self) -> Option<RelayWire<'_>> {
+        None
+    }
+}
+
+/// The way on for a client's own request.
+#[derive(Clone, Copy)]
+pub(crate) enum RelayWire<'a> {
+    /// The server takes it as it is.
+    Openai(&'a Endpoint),
+    /// It has to be translated.
+    Other(&'a dyn NamedModel),
+}
+
+/// A provider that can be asked for any of its models.
+#[async_trait]
+pub(crate) trait NamedModel: Send + Sync {
+    async fn open_as(&self, model: &str, request: &ChatRequest) -> Result<PieceStream, CallError>;
 }
 
 /// Batches of pieces, one for every sign of life; an empty batch is a sign of life and nothing else.

@@ -48,14 +48,19 @@ pub(crate) fn named<'a>(
     setting: Option<&'a str>,
 ) -> Option<&'a str> {
     let own = [&tiers.pro, &tiers.flash, &tiers.lite].into_iter().flatten().next();
-    let meant = setting.filter(|name| match (family(name), site) {
+    let meant = setting.filter(|name| can_have(wire, site, position, name));
+    own.map(String::as_str).or(meant)
+}
+
+/// Whether a provider may be asked for a model of this name.
+pub(crate) fn can_have(wire: Wire, site: Site, position: Position, name: &str) -> bool {
+    match (family(name), site) {
         (Some(family), Site::Vendor) => family == wire,
         (Some(family), Site::Other) => family == wire || wire == Wire::Openai,
         // A name that tells nothing is meant for a compatible server, or for whoever is asked first.
         (None, Site::Vendor) => position == Position::First,
         (None, Site::Other) => true,
-    });
-    own.map(String::as_str).or(meant)
+    }
 }
 
 fn family(name: &str) -> Option<Wire> {

@@ -2,7 +2,7 @@
 
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
-use crate::model::{Model, PieceStream};
+use crate::model::{Model, PieceStream, RelayWire};
 use crate::tool_name;
 use async_trait::async_trait;
 use cortex_types::{ChatMessage, ChatRequest, ToolCall, ToolSpec};
@@ -17,7 +17,7 @@ mod decode;
 
 pub(crate) const BASE_URL: &str = "https://api.openai.com/v1";
 /// What a server is asked for when it lists nothing.
-const UNNAMED_MODEL: &str = "default";
+pub(crate) const UNNAMED_MODEL: &str = "default";
 
 pub(crate) struct OpenAi {
     endpoint: Endpoint,
@@ -100,6 +100,10 @@ impl Model for OpenAi {
             ModelName::Named(name) => name.clone(),
             ModelName::FirstListed(first) => first.get().map_or(UNNAMED_MODEL, String::as_str).to_owned(),
         }
+    }
+
+    fn relay(&self) -> Option<RelayWire<'_>> {
+        Some(RelayWire::Openai(&self.endpoint))
     }
 
     async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {

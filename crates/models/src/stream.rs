@@ -90,7 +90,7 @@ impl<D: Decoder> Reading<D> {
 
 /// Cuts bytes into events. A chunk may end anywhere, also inside a character.
 #[derive(Debug, Default)]
-struct Framer {
+pub(crate) struct Framer {
     form: Form,
     buffer: Vec<u8>,
     /// How much of `buffer` has no line end in it, so that a long line is searched once.
@@ -114,7 +114,7 @@ enum Tail {
 }
 
 impl Framer {
-    fn push(&mut self, chunk: &[u8], events: &mut Vec<String>) -> Result<(), CallError> {
+    pub(crate) fn push(&mut self, chunk: &[u8], events: &mut Vec<String>) -> Result<(), CallError> {
         self.buffer.extend_from_slice(chunk);
         if self.form == Form::Unknown {
             // No line of an event stream begins with a bracket, and every JSON answer does.

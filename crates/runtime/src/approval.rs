@@ -3,7 +3,7 @@
 use crate::effect::ask_approval::token_sha256;
 use crate::mint;
 use crate::runtime::Parts;
-use cortex_brain::{AnswerOutcome, ApprovalAnswer, outcome_line};
+use cortex_brain::{AnswerOutcome, ApprovalAnswer, outcome_line, prompt_text, read_answer};
 use cortex_store::{Answerer, ApprovalKey, Grant, Resolved, StoreError, TurnEnd};
 use cortex_types::{Approval, ApprovalId, Decision, Event, GrantId, Millis, NewReply, TopicRef};
 use std::sync::Arc;
@@ -47,6 +47,36 @@ impl ApprovalDesk {
 
     pub async fn find(&self, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
         self.0.store.approvals().find(id).await
+    }
+
+    /// The question that a token was made for.
+    pub async fn of_token(&self, token: &str) -> Result<Option<Approval>, StoreError> {
+        self.0.store.approvals().find_by_token(token_sha256(token)).await
+    }
+
+    /// The question that a text answers, when it is an answer.
+    pub async fn answered_by(&self, text: &str) -> Result<Option<Approval>, StoreError> {
+        match read_answer(text, None) {
+            Some(answer) => self.of_token(&answer.token).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Who holds the token answers as the person who was asked.
+    pub async fn decide_by_token(&self, token: &str, decision: Decision) -> Result<Resolved, StoreError> {
+        let Some(asked) = self.of_token(token).await? else { return Ok(Resolved::Unknown) };
+        let now = self.0.clock.now();
+        let key = ApprovalKey::TokenSha256(token_sha256(token));
+        let by = Answerer::Person { topic: asked.topic, user_id: asked.user_id, is_approver: false };
+        let approvals = self.0.store.approvals();
+        let resolved = approvals.resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
+        self.0.arrived.notify_one();
+        Ok(resolved)
+    }
+
+    /// The words of a question, as whoever was asked got them.
+    pub fn words(&self, asked: &Approval) -> String {
+        prompt_text(&asked.tool_name, &asked.tool_arguments_json, None, &asked.user_id, asked.expires_at)
     }
 
     pub async fn grants(&self, limit: u32) -> Result<Vec<Grant>, StoreError> {

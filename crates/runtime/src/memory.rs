@@ -96,6 +96,11 @@ pub enum MemoryError {
 }
 
 impl MemoryDesk {
+    /// What makes the vectors.
+    pub fn embedder(&self) -> &Embedder {
+        &self.0.embedder
+    }
+
     pub(crate) fn new(store: Store, embedder: Embedder, clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(Memory {
             store,

@@ -3,10 +3,11 @@
 use crate::runtime::Parts;
 use cortex_brain::backoff;
 use cortex_store::{
-    Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, OutboxPoll, RequeueOutcome, StoreError,
+    Acked, DiscardOutcome, HandOver, HandedOver, LeaseRefused, Nack, Nacked, OutboxPoll, RepliesOf,
+    RequeueOutcome, ReturnedLease, StoreError,
 };
 use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
-use cortex_types::{Delivery, LeaseToken, OutboxId};
+use cortex_types::{Delivery, LeaseToken, OutboxId, TopicRef};
 use metrics::counter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,12 +36,10 @@ impl OutboxDesk {
         ordered: bool,
     ) -> OutboxPoll {
         let config = &self.0.config;
-        let shortest = Duration::from_secs(u64::from(LEASE_SECONDS_MIN));
-        let longest = Duration::from_secs(u64::from(LEASE_SECONDS_MAX));
         OutboxPoll {
             source,
             max: max.unwrap_or_else(|| config.outbox_poll_default_batch.clamp(1, POLL_BATCH_MAX)),
-            lease: lease.unwrap_or_else(|| config.outbox_lease.clamp(shortest, longest)),
+            lease: lease.unwrap_or_else(|| self.usual_lease()),
             ordered,
             attempts_max: config.outbox_max_attempts,
             pushed: false,
@@ -58,6 +57,32 @@ impl OutboxDesk {
     pub async fn claim_to_push(&self, source: String, max: u32) -> Result<Vec<Delivery>, StoreError> {
         let request = OutboxPoll { pushed: true, ..self.request(source, Some(max), None, true) };
         self.claim(request).await
+    }
+
+    /// Leases all that waits in a conversation, and shows the replies of these events that somebody else has.
+    pub async fn hand_over(
+        &self,
+        topic: TopicRef,
+        replies_of: Vec<RepliesOf>,
+    ) -> Result<Vec<HandedOver>, StoreError> {
+        let attempts_max = self.0.config.outbox_max_attempts;
+        let request = HandOver { topic, replies_of, lease: self.usual_lease(), attempts_max };
+        let handed = self.0.store.outbox().hand_over(request, self.0.clock.now()).await?;
+        let leased = handed.iter().filter(|message| message.lease.is_some()).count();
+        counter!("cortex_outbox_leased_total").increment(leased as u64);
+        Ok(handed)
+    }
+
+    /// Who was to have these messages went away; they wait for him as before.
+    pub async fn put_back(&self, leased: Vec<(OutboxId, LeaseToken)>) -> Result<usize, StoreError> {
+        let returned = leased.into_iter().map(|(id, lease)| ReturnedLease { id, lease, was_sent: false });
+        self.0.store.outbox().give_back(returned.collect(), self.0.clock.now()).await
+    }
+
+    fn usual_lease(&self) -> Duration {
+        let shortest = Duration::from_secs(u64::from(LEASE_SECONDS_MIN));
+        let longest = Duration::from_secs(u64::from(LEASE_SECONDS_MAX));
+        self.0.config.outbox_lease.clamp(shortest, longest)
     }
 
     pub async fn ack(

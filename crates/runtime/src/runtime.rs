@@ -106,6 +106,7 @@ impl Runtime {
     pub async fn recover(&self) -> Result<BootReport, StoreError> {
         let parts = &self.0;
         let now = parts.clock.now();
+        parts.store.outbox().take_back_pushed(now).await?;
         // Before anything is put into the outbox: what was live yesterday may be in shadow today.
         self.channels().apply(parts.config.channels.clone()).await?;
         let notice = move |event: &cortex_types::Event| NewReply {
@@ -115,7 +116,6 @@ impl Runtime {
             payload_json: None,
         };
         let recovered = parts.store.inbox().recover(parts.config.inbox_max_restarts, now, notice).await?;
-        parts.store.outbox().take_back_pushed(now).await?;
         let messages = parts.store.outbox().clamp_future(FUTURE_MAX, now).await?;
         let clamped = messages + parts.store.inbox().clamp_future(FUTURE_MAX, now).await?;
         let orphaned = op::fail_orphans(parts).await?;

@@ -164,8 +164,15 @@ impl KeyRing {
         caller
     }
 
-    /// One more wrong credential of a peer.
-    pub(crate) fn charge(&self, peer: IpAddr) -> Verdict {
+    /// Counts a wrong secret that came otherwise than as a key; says how long to wait when there were too many.
+    pub(crate) fn charge_for(&self, peer: IpAddr) -> Option<Duration> {
+        match self.charge(peer) {
+            Verdict::Throttled { retry_after } => Some(retry_after),
+            Verdict::Known(_) | Verdict::Missing | Verdict::Wrong => None,
+        }
+    }
+
+    fn charge(&self, peer: IpAddr) -> Verdict {
         if self.wrong.len() > PEERS_MAX {
             self.wrong.retain_recent();
         }

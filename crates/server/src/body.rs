@@ -15,15 +15,20 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
         let bytes = read(request.into_body(), BODY_BYTES_MAX).await?;
-        if is_too_deep(&bytes) {
-            let detail = format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels");
-            return Err(Refusal::invalid(vec![detail]));
-        }
-        match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(Refusal::invalid(vec!["Request body must be a JSON object".to_owned()])),
-            Err(_) => Err(Refusal::invalid(vec!["Request body must be valid JSON".to_owned()])),
-        }
+        object_in(&bytes).map(Self)
+    }
+}
+
+/// The JSON object that these bytes are.
+pub(crate) fn object_in(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    if is_too_deep(bytes) {
+        let detail = format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels");
+        return Err(Refusal::invalid(vec![detail]));
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(Refusal::invalid(vec!["Request body must be a JSON object".to_owned()])),
+        Err(_) => Err(Refusal::invalid(vec!["Request body must be valid JSON".to_owned()])),
     }
 }
 
@@ -40,6 +45,7 @@ impl<S: Send + Sync> FromRequest<S> for TextBody {
     }
 }
 
+/// Reads a body of at most so many bytes.
 pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Refusal> {
     let too_large = || {
         let detail = format!("Request body must be at most {bytes_max} bytes");

@@ -1,6 +1,7 @@
 //! What the server is told at its start.
 
 use crate::auth::OwnerKey;
+use crate::board::ConnectorBoard;
 use crate::guard::LocalClients;
 use crate::hook::Hooks;
 use crate::webhook::Webhooks;
@@ -45,6 +46,8 @@ pub struct ServeConfig {
     pub hooks: Hooks,
     /// Webhooks that go out.
     pub webhooks: Webhooks,
+    /// Where whoever runs connectors writes how they are.
+    pub connectors: ConnectorBoard,
     /// More routes behind the same guard; the benchmarks put their baselines here.
     pub more_routes: Router,
 }

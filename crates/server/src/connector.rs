@@ -35,14 +35,14 @@ const FRAME_BYTES_HARD_MAX: usize = 4 * BODY_BYTES_MAX;
 const SOCKET_BUFFER_BYTES: usize = 4 * 1024;
 
 /// The door's own state.
-pub(crate) struct Connectors {
+pub(crate) struct ConnectorDoor {
     pub(crate) hub: Hub,
     recent: RecentAnswers,
     handshakes: Arc<Semaphore>,
     places: Arc<Semaphore>,
 }
 
-impl Connectors {
+impl ConnectorDoor {
     pub(crate) fn new(hub: Hub) -> Self {
         Self {
             hub,
@@ -87,7 +87,7 @@ pub(crate) fn open_socket(
     session: String,
     wants: Wants,
 ) -> Result<Response, Refusal> {
-    let handshake = Arc::clone(&app.connectors.handshakes).try_acquire_owned();
+    let handshake = Arc::clone(&app.connector_door.handshakes).try_acquire_owned();
     let handshake = handshake
         .map_err(|_| Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1)))?;
     let upgrade = upgrade
@@ -131,7 +131,7 @@ async fn admit(
     let Ok(Ok(checked)) = checked else { return Err(busy) };
     let unknown = "this session is unknown or over; get a new one from GET /connector";
     let session = checked.ok_or(Closed { code: CLOSE_SESSION, reason: unknown })?;
-    let place = Arc::clone(&app.connectors.places).try_acquire_owned().map_err(|_| busy)?;
+    let place = Arc::clone(&app.connector_door.places).try_acquire_owned().map_err(|_| busy)?;
     Ok((session, place))
 }
 

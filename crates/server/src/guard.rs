@@ -2,11 +2,11 @@
 
 use crate::auth::{Caller, Verdict};
 use crate::refusal::Refusal;
-use crate::routes::{CONNECTOR_ROUTES, OPEN_ROUTES, OpenTo};
+use crate::routes::{CONNECTOR_ROUTES, OPEN_ROUTES, OpenTo, refused_at};
 use crate::state::AppState;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use cortex_api::ErrorCode;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::{HeaderMap, Uri};
@@ -89,23 +89,26 @@ fn without_port(host: &str) -> &str {
 }
 
 pub(crate) async fn guard(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
-    if !app.doors.knows_host(request.headers(), request.uri()) {
-        return Refusal::because(ErrorCode::HostNotAllowed, "add the name to allowedHosts to use it")
-            .into_response();
-    }
-    if !app.doors.knows_origin(request.headers()) {
-        return Refusal::because(ErrorCode::OriginNotAllowed, "add the origin to allowedOrigins to use it")
-            .into_response();
-    }
-    let caller = if is_open(&app, &request) { Ok(Caller::Anybody) } else { check_key(&app, &request) };
-    match caller {
+    match check(&app, &request) {
         Ok(caller) => drop(request.extensions_mut().insert(caller)),
-        Err(refusal) => return refusal.into_response(),
+        Err(refusal) => return refused_at(request.uri().path(), refusal),
     }
     let Ok(_place) = app.doors.places.try_acquire() else {
-        return Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1)).into_response();
+        let refusal = Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1));
+        return refused_at(request.uri().path(), refusal);
     };
     next.run(request).await
+}
+
+fn check(app: &AppState, request: &Request) -> Result<Caller, Refusal> {
+    if !app.doors.knows_host(request.headers(), request.uri()) {
+        return Err(Refusal::because(ErrorCode::HostNotAllowed, "add the name to allowedHosts to use it"));
+    }
+    if !app.doors.knows_origin(request.headers()) {
+        let what_to_do = "add the origin to allowedOrigins to use it";
+        return Err(Refusal::because(ErrorCode::OriginNotAllowed, what_to_do));
+    }
+    if is_open(app, request) { Ok(Caller::Anybody) } else { check_key(app, request) }
 }
 
 /// Whether a request needs no credential. One that brings a credential is judged by it all the same.

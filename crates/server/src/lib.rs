@@ -1,6 +1,7 @@
 //! The HTTP server: one port, one guard, one file per resource; it puts the parts together.
 
 mod auth;
+mod board;
 mod body;
 mod config;
 mod connector;
@@ -11,6 +12,7 @@ mod listener;
 mod live;
 mod metrics;
 mod moment;
+mod openai;
 mod path_id;
 mod refusal;
 mod routes;
@@ -21,6 +23,7 @@ mod state;
 mod webhook;
 
 pub use auth::OwnerKey;
+pub use board::ConnectorBoard;
 pub use body::JsonBody;
 pub use config::{ReadChannels, ServeConfig};
 pub use guard::LocalClients;

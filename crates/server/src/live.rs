@@ -7,11 +7,21 @@ use cortex_types::{EventId, InboxStatus, OutboxStatus};
 use futures::Stream;
 use futures::stream;
 
+/// What a watcher makes of a turn that already waits for a person when he comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// He stays until it goes on.
+    GoesOn,
+    /// He has seen enough.
+    IsAnEnd,
+}
+
 /// What the watcher of one event sees; ends with `done`. `None` when there is no such event.
 pub(crate) async fn watch(
     store: &Store,
     bus: &Bus,
     id: EventId,
+    waiting: Waiting,
 ) -> Result<Option<impl Stream<Item = Wire> + use<>>, StoreError> {
     // Listen before looking: a turn that ends in between is then heard, not missed.
     let (so_far, listener) = bus.listen_to(&id);
@@ -19,6 +29,7 @@ pub(crate) async fn watch(
     let watcher = Watcher { store: store.clone(), id, listener };
     let first = match event.status {
         InboxStatus::Done | InboxStatus::Failed => Next::Ended(event.status),
+        InboxStatus::Waiting if waiting == Waiting::IsAnEnd => Next::Ended(event.status),
         InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting if so_far.is_empty() => {
             Next::Hear
         }
@@ -71,7 +82,11 @@ impl Watcher {
                 // What was missed may have been the end: ask the store instead of waiting for ever.
                 Heard::Lagged(_) => {
                     let found = self.store.inbox().find(self.id.clone()).await.ok().flatten()?;
-                    if matches!(found.status, InboxStatus::Done | InboxStatus::Failed) {
+                    let has_ended = matches!(
+                        found.status,
+                        InboxStatus::Done | InboxStatus::Failed | InboxStatus::Waiting
+                    );
+                    if has_ended {
                         return Some(LiveNews::Ended { event: self.id.clone(), status: found.status });
                     }
                     return Some(LiveNews::Restarted { event: self.id.clone() });

@@ -47,6 +47,15 @@ impl Refusal {
         (status, words)
     }
 
+    pub(crate) fn code(&self) -> ErrorCode {
+        self.0.error
+    }
+
+    /// How long the client is asked to wait.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        self.0.retry_after_ms.map(Duration::from_millis)
+    }
+
     fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.0.error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }

@@ -1,18 +1,24 @@
 //! The routes and their OpenAPI document, from one list.
 
 use crate::guard::guard;
+use crate::openai::{self, OpenAiRefusal};
 use crate::refusal::Refusal;
 use crate::state::AppState;
+use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware};
 use cortex_api::ErrorCode;
+use http::Uri;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 mod approval;
+mod approve;
 mod channel;
+mod chat;
 mod connector;
 mod context;
+mod embeddings;
 mod engram;
 mod event;
 mod gardener;
@@ -23,10 +29,12 @@ pub(crate) mod ingest;
 mod key;
 mod memory;
 mod metrics;
+mod models;
 mod op;
 mod openapi;
 mod outbox;
 mod outbox_admin;
+mod responses;
 mod schedule;
 mod status;
 mod tool;
@@ -57,6 +65,8 @@ pub const OPEN_ROUTES: &[OpenRoute] = &[
     OpenRoute { path: "/health", to: OpenTo::Everybody },
     OpenRoute { path: "/healthz", to: OpenTo::Everybody },
     OpenRoute { path: "/readyz", to: OpenTo::Everybody },
+    // Each page below opens by its own token, once.
+    OpenRoute { path: "/approve/*", to: OpenTo::Everybody },
     OpenRoute { path: "/engram/*", to: OpenTo::LocalEngramClients },
     OpenRoute { path: "/hooks/*", to: OpenTo::SendersOfHooks },
     OpenRoute { path: "/connector", to: OpenTo::LocalConnectors },
@@ -111,9 +121,16 @@ pub(crate) fn router(app: AppState, more_routes: Router) -> Router {
     router
         .with_state(app.clone())
         .merge(more_routes)
-        .fallback(|| async { Refusal::new(ErrorCode::NotFound) })
-        .method_not_allowed_fallback(|| async { Refusal::new(ErrorCode::MethodNotAllowed) })
+        .fallback(|uri: Uri| async move { refused_at(uri.path(), Refusal::new(ErrorCode::NotFound)) })
+        .method_not_allowed_fallback(|uri: Uri| async move {
+            refused_at(uri.path(), Refusal::new(ErrorCode::MethodNotAllowed))
+        })
         .layer(middleware::from_fn_with_state(app, guard))
+}
+
+/// A refusal in the shape that clients of this path know.
+pub(crate) fn refused_at(path: &str, refusal: Refusal) -> Response {
+    if openai::is_at(path) { OpenAiRefusal::from(refusal).into_response() } else { refusal.into_response() }
 }
 
 /// The OpenAPI document of this server.
@@ -122,7 +139,22 @@ pub fn openapi() -> OpenApi {
 }
 
 fn documented() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(openapi::info()).merge(spine()).merge(doors()).merge(hands_and_mind())
+    OpenApiRouter::with_openapi(openapi::info())
+        .merge(spine())
+        .merge(doors())
+        .merge(hands_and_mind())
+        .merge(openai_door())
+}
+
+/// What OpenAI's clients know.
+fn openai_door() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(chat::completions))
+        .routes(routes!(responses::create))
+        .routes(routes!(models::list))
+        .routes(routes!(models::show))
+        .routes(routes!(embeddings::create))
+        .routes(routes!(approve::show, approve::decide))
 }
 
 /// A message in, its way, and out.
@@ -176,6 +208,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(channel::list))
         .routes(routes!(channel::reload))
         .routes(routes!(channel::shadow))
+        .routes(routes!(connector::list))
         .routes(routes!(context::show))
         .routes(routes!(context::compact))
         .routes(routes!(context::undo))

@@ -2,7 +2,7 @@
 
 use crate::auth::KeyRing;
 use crate::config::{ReadChannels, ServeConfig};
-use crate::connector::{Connectors, Hub, HubParts};
+use crate::connector::{ConnectorDoor, Hub, HubParts};
 use crate::guard::Doors;
 use crate::state::App;
 use crate::webhook::{WebhookSender, Webhooks};
@@ -86,13 +86,7 @@ pub async fn start_with_clock(
     let toolbox = Arc::new(toolbox);
     let flow = with_engram(config.runtime, &config.engram, &config.models).await?;
     let runtime = Runtime::new(flow, store.clone(), bus.clone(), Arc::clone(&clock), tools)?;
-    let boot = runtime.recover().await?;
-    tracing::info!(
-        requeued = boot.recovered.requeued,
-        failed = boot.recovered.failed,
-        clamped = boot.clamped,
-        "The inbox is recovered"
-    );
+    recover(&runtime).await?;
     let refused = |source| StartError::Listen { address: config.listen, source };
     let listener = TcpListener::bind(config.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
@@ -108,6 +102,7 @@ pub async fn start_with_clock(
         read_channels: config.read_channels,
         runtime: runtime.clone(),
         toolbox: Arc::clone(&toolbox),
+        connectors: config.connectors,
         intake: runtime.intake(),
         outbox: runtime.outbox(),
         store: store.clone(),
@@ -115,7 +110,7 @@ pub async fn start_with_clock(
         clock: Arc::clone(&clock),
         keys: KeyRing::new(&keys, store.keys().of_connectors().await?),
         hooks: config.hooks,
-        connectors: Connectors::new(hub),
+        connector_door: ConnectorDoor::new(hub),
         doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.allow_local),
         metrics: metrics::handle(),
         address,
@@ -156,6 +151,18 @@ pub async fn start_with_clock(
         store: store_thread,
         lock,
     })
+}
+
+/// Takes up what the last run left, before anything new comes in.
+async fn recover(runtime: &Runtime) -> Result<(), StoreError> {
+    let boot = runtime.recover().await?;
+    tracing::info!(
+        requeued = boot.recovered.requeued,
+        failed = boot.recovered.failed,
+        clamped = boot.clamped,
+        "The inbox is recovered"
+    );
+    Ok(())
 }
 
 impl RunningServer {

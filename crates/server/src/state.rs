@@ -1,8 +1,9 @@
 //! What every handler can reach.
 
 use crate::auth::KeyRing;
+use crate::board::ConnectorBoard;
 use crate::config::ReadChannels;
-use crate::connector::Connectors;
+use crate::connector::ConnectorDoor;
 use crate::guard::Doors;
 use crate::hook::Hooks;
 use cortex_bus::Bus;
@@ -24,6 +25,7 @@ pub(crate) struct App {
     pub(crate) read_channels: ReadChannels,
     pub(crate) runtime: Runtime,
     pub(crate) toolbox: Arc<Toolbox>,
+    pub(crate) connectors: ConnectorBoard,
     pub(crate) intake: Intake,
     pub(crate) outbox: OutboxDesk,
     pub(crate) store: Store,
@@ -31,7 +33,7 @@ pub(crate) struct App {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keys: KeyRing,
     pub(crate) hooks: Hooks,
-    pub(crate) connectors: Connectors,
+    pub(crate) connector_door: ConnectorDoor,
     pub(crate) doors: Doors,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) address: SocketAddr,

@@ -117,6 +117,10 @@ impl Approvals<'_> {
         self.0.read(move |connection| by_key(connection, &ApprovalKey::Id(id))).await
     }
 
+    pub async fn find_by_token(&self, sha256: [u8; 32]) -> Result<Option<Approval>, StoreError> {
+        self.0.read(move |connection| by_key(connection, &ApprovalKey::TokenSha256(sha256))).await
+    }
+
     /// Newest first; only open ones, or all.
     pub async fn list(&self, only_open: bool, limit: u32) -> Result<Vec<Approval>, StoreError> {
         self.0

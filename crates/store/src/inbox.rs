@@ -124,6 +124,12 @@ impl Inbox<'_> {
         self.0.read(move |connection| find(connection, &id)).await
     }
 
+    /// The newest event that a person sent in a topic, if it came at `since` or later and lately: a client that asks
+    /// again is told by it from one that asks anew.
+    pub async fn newest_said(&self, topic: TopicRef, since: Millis) -> Result<Option<Event>, StoreError> {
+        self.0.read(move |connection| newest_said(connection, &topic, since)).await
+    }
+
     pub async fn list(
         &self,
         status: Option<InboxStatus>,
@@ -260,6 +266,27 @@ pub(crate) fn by_seq(connection: &Connection, seq: i64) -> Result<Event, StoreEr
 pub(crate) fn find(connection: &Connection, id: &EventId) -> Result<Option<Event>, StoreError> {
     let sql = format!("SELECT {EVENT_COLUMNS} FROM inbox_messages WHERE id = ?1");
     connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(event(row))).optional()?.transpose()
+}
+
+/// Looks at so many events from the end, so that a topic nobody knows costs no walk through the table.
+const LATELY_EVENTS: i64 = 4_096;
+
+fn newest_said(
+    connection: &Connection,
+    topic: &TopicRef,
+    since: Millis,
+) -> Result<Option<Event>, StoreError> {
+    let sql = format!(
+        "SELECT {EVENT_COLUMNS} FROM inbox_messages
+         WHERE seq > (SELECT max(seq) FROM inbox_messages) - ?1
+           AND +source = ?2 AND topic_key = ?3 AND channel IS NULL AND created_at >= ?4
+         ORDER BY seq DESC LIMIT 1"
+    );
+    connection
+        .prepare_cached(&sql)?
+        .query_row(params![LATELY_EVENTS, topic.source, topic.topic_key, since.0], |row| Ok(event(row)))
+        .optional()?
+        .transpose()
 }
 
 fn recover(

@@ -66,8 +66,8 @@ pub use migrate::MigrateError;
 pub use op::{Ops, Settled};
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{
-    Acked, DiscardOutcome, LeaseRefused, MessageCause, Nack, Nacked, Outbox, OutboxCounts, OutboxListener,
-    OutboxMessage, OutboxPoll, RequeueOutcome, ReturnedLease, Ring,
+    Acked, DiscardOutcome, HandOver, HandedOver, LeaseRefused, MessageCause, Nack, Nacked, Outbox,
+    OutboxCounts, OutboxListener, OutboxMessage, OutboxPoll, RepliesOf, RequeueOutcome, ReturnedLease, Ring,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
 pub use session::{FactsInPrompt, SessionQuery, SessionView};

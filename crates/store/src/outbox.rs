@@ -12,10 +12,12 @@ use ulid::Ulid;
 
 pub(crate) mod bell;
 mod claim;
+mod hand_over;
 mod push;
 mod settle;
 
 pub use bell::{OutboxListener, Ring};
+pub use hand_over::{HandOver, HandedOver, RepliesOf};
 pub use push::{MessageCause, ReturnedLease};
 pub use settle::{Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, RequeueOutcome};
 
@@ -73,6 +75,11 @@ impl Outbox<'_> {
         self.0.write(move |connection| claim::claim_due(connection, &request, now)).await
     }
 
+    /// Leases all that waits in a conversation, in order, and shows the replies that somebody else has.
+    pub async fn hand_over(&self, request: HandOver, now: Millis) -> Result<Vec<HandedOver>, StoreError> {
+        self.0.write(move |connection| hand_over::hand_over(connection, &request, now)).await
+    }
+
     /// The connector delivered the message.
     pub async fn ack(
         &self,
@@ -103,8 +110,8 @@ impl Outbox<'_> {
         self.0.write(move |connection| settle::discard(connection, &id, now)).await
     }
 
-    /// Holders end without having delivered: the messages are due again at once.
-    pub async fn give_back(&self, leases: Vec<ReturnedLease>, now: Millis) -> Result<(), StoreError> {
+    /// Holders end without having delivered: the messages are due again at once. Returns how many still were theirs.
+    pub async fn give_back(&self, leases: Vec<ReturnedLease>, now: Millis) -> Result<usize, StoreError> {
         self.0.write(move |connection| push::give_back(connection, &leases, now)).await
     }
 

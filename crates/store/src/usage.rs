@@ -1,7 +1,7 @@
 //! What model calls cost: a row a call, summed for people.
 
-use crate::{Store, StoreError};
-use cortex_types::{CallOutcome, Millis, ModelCall, TokenUsage};
+use crate::{Store, StoreError, inbox};
+use cortex_types::{CallOutcome, EventId, Millis, ModelCall, TokenUsage};
 use rusqlite::{Connection, params};
 
 /// What usage is summed by.
@@ -29,7 +29,7 @@ pub struct UsageTotals {
     pub latency_ms: u64,
 }
 
-/// Calls that no event asked for are the gardener's.
+/// Calls that no event asked for are the gardener's, or a client's that used a provider through this server.
 pub(crate) fn record(
     connection: &Connection,
     event_seq: Option<i64>,
@@ -89,6 +89,28 @@ impl Store {
                 Ok(UsageSum { group: row.get(0)?, totals })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    /// Keeps calls that belong to no event.
+    pub async fn record_usage(&self, calls: Vec<ModelCall>) -> Result<(), StoreError> {
+        self.write(move |connection| record(connection, None, &calls)).await
+    }
+
+    /// What the calls for one event came to.
+    pub async fn usage_of(&self, event: EventId) -> Result<TokenUsage, StoreError> {
+        self.read(move |connection| {
+            let Some(event) = inbox::find(connection, &event)? else { return Ok(TokenUsage::default()) };
+            // No call is older than its event, and the index is by time.
+            Ok(connection
+                .prepare_cached(
+                    "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
+                       coalesce(sum(cached_tokens), 0) FROM usage WHERE started_at >= ?1 AND event_seq = ?2",
+                )?
+                .query_row([event.created_at.0, event.seq], |row| {
+                    Ok(TokenUsage { input: row.get(0)?, output: row.get(1)?, cached: row.get(2)? })
+                })?)
         })
         .await
     }

@@ -173,6 +173,7 @@ impl ServerSetup {
             tools,
             hooks: serde_json::from_value(self.hooks.clone()).expect("the hooks are in order"),
             webhooks: serde_json::from_value(self.webhooks.clone()).expect("the webhooks are in order"),
+            connectors: Default::default(),
             more_routes: self.more_routes.clone(),
         };
         start_with_clock(config, Arc::clone(&self.clock)).await.expect("the server starts")

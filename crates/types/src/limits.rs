@@ -2,6 +2,8 @@
 
 /// Largest request body.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Largest request body of a chat client, which sends its whole history with every message.
+pub const CHAT_BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Deepest JSON accepted in a request.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Largest request head.

@@ -1,6 +1,11 @@
 //! `cortex connector`.
 
 mod check;
+mod list;
+mod running;
+mod status;
+mod stdio;
+mod telegram;
 
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -18,10 +23,20 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     Check(check::Args),
+    Telegram(telegram::Args),
+    Stdio(stdio::Args),
+    /// Show which connectors there are, and which are configured and enabled
+    List,
+    /// Show how the connectors are that the server runs
+    Status,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.action {
         Action::Check(args) => check::run(args, context),
+        Action::Telegram(args) => telegram::run(args, context),
+        Action::Stdio(args) => stdio::run(args, context),
+        Action::List => list::run(context),
+        Action::Status => status::run(context),
     }
 }

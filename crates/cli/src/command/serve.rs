@@ -9,6 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::{Home, HomeError};
 use crate::logging::{self, LogSink};
 use crate::redact::Redactor;
+use crate::supervisor::Supervisor;
 use crate::terminal::talk;
 use cortex_server::{ReadChannels, RunningServer, ServeConfig, StartError};
 use cortex_store::LockError;
@@ -45,7 +46,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let read_channels = read_channels(&home, context);
     let config =
         assemble::server(&settings, &effective, &credentials, &home, &context.environment, read_channels)?;
-    context.server_runtime()?.block_on(serve(config, &effective, credentials, &home, args, context))
+    let connectors = settings.connectors.enabled();
+    let serving = serve(config, &connectors, &effective, credentials, &home, args, context);
+    context.server_runtime()?.block_on(serving)
 }
 
 /// Reads the settings again as this start read them, with its flags and its environment.
@@ -60,6 +63,7 @@ fn read_channels(home: &Home, context: &Context) -> ReadChannels {
 
 async fn serve(
     config: ServeConfig,
+    connectors: &[&'static str],
     effective: &Effective,
     mut credentials: Credentials,
     home: &Home,
@@ -68,11 +72,17 @@ async fn serve(
 ) -> Result<Exit, Failure> {
     // Before anything is started: a signal that comes early must not end the process in the middle.
     let mut signals = Signals::listen()?;
+    let board = config.connectors.clone();
     let running = cortex_server::start(config).await.map_err(|error| told(error, effective))?;
-    if let Err(failure) = announce(&running, &mut credentials, home, args, context) {
-        running.stop().await;
-        return Err(failure);
-    }
+    let announced = announce(&running, &mut credentials, home, args, context);
+    let url = url_of(running.address());
+    let supervisor = match announced.and_then(|()| Supervisor::start(connectors, home, &url, &board)) {
+        Ok(supervisor) => supervisor,
+        Err(failure) => {
+            running.stop().await;
+            return Err(failure);
+        }
+    };
     while let Asked::Reload = signals.next().await {
         match running.reload_channels().await {
             Ok(()) => tracing::info!("The modes of channels were read again"),
@@ -83,8 +93,13 @@ async fn serve(
     }
     tracing::info!("The server stops");
     Listening::forget(home);
+    // Connectors first: what they have in hand they give back to a server that is still there.
+    let stopping = async {
+        supervisor.stop().await;
+        running.stop().await;
+    };
     tokio::select! {
-        () = running.stop() => Ok(Exit::Ok),
+        () = stopping => Ok(Exit::Ok),
         () = signals.stop() => {
             talk("cortex: stopped at once; what was running goes on at the next start");
             Ok(Exit::Error)

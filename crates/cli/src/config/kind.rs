@@ -1,6 +1,6 @@
 //! What a value may be: checked the same way whether it came from the file, a variable or a flag.
 
-use super::{blocks, channels, hooks, host_address, providers};
+use super::{blocks, channels, connectors, hooks, host_address, providers};
 use serde_json::{Map, Value, json};
 
 /// The kinds of values.
@@ -33,6 +33,7 @@ pub(crate) enum Kind {
     Embedding,
     SkillConfig,
     AllowLocal,
+    Connectors,
     Channels,
     Hippocampus,
     Identities,
@@ -67,6 +68,7 @@ impl Kind {
             Self::Embedding => return blocks::check_embedding(value).map(|()| value.clone()),
             Self::SkillConfig => return blocks::check_skill_config(value).map(|()| value.clone()),
             Self::AllowLocal => return blocks::check_allow_local(value).map(|()| value.clone()),
+            Self::Connectors => return connectors::check_connectors(value).map(|()| value.clone()),
             Self::Channels => return channels::check_channels(value).map(|()| value.clone()),
             Self::Hippocampus => return channels::check_hippocampus(value).map(|()| value.clone()),
             Self::Identities => return channels::check_identities(value).map(|()| value.clone()),
@@ -113,6 +115,7 @@ impl Kind {
             | Self::Embedding
             | Self::SkillConfig
             | Self::AllowLocal
+            | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities
@@ -141,6 +144,7 @@ impl Kind {
             Self::Embedding => "an object {\"baseUrl\": …, \"model\": …}".to_owned(),
             Self::SkillConfig => "an object {\"<skill>\": {…}}".to_owned(),
             Self::AllowLocal => "an object {\"allowLocal\": true or false}".to_owned(),
+            Self::Connectors => "an object {\"<connector>\": {\"enabled\": true, …}}".to_owned(),
             Self::Channels => "an object {\"<channel>\": \"off\", \"shadow\" or \"live\"}".to_owned(),
             Self::Hippocampus => "an object {\"enabled\": true or false}".to_owned(),
             Self::Identities => "an object {\"<name>\": [\"<userId>\", …]}".to_owned(),
@@ -166,6 +170,7 @@ impl Kind {
             Self::Calendars => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             Self::Embedding => blocks::embedding_schema(),
             Self::SkillConfig => json!({"type": "object", "additionalProperties": {"type": "object"}}),
+            Self::Connectors => connectors::connectors_schema(),
             Self::AllowLocal => json!({
                 "type": "object",
                 "additionalProperties": false,
@@ -209,6 +214,7 @@ impl Kind {
             | Self::Embedding
             | Self::SkillConfig
             | Self::AllowLocal
+            | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities
@@ -238,6 +244,7 @@ impl Kind {
             | Self::Embedding
             | Self::SkillConfig
             | Self::AllowLocal
+            | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
             | Self::Identities

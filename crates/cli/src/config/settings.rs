@@ -2,6 +2,7 @@
 
 use super::blocks::AllowLocal;
 use super::channels::{ChannelEntry, Hippocampus};
+use super::connectors::ConnectorsBlock;
 use super::effective::Effective;
 use cortex_models::{EmbeddingSettings, ProviderSettings};
 use cortex_server::{Hooks, Webhooks};
@@ -41,6 +42,7 @@ pub(crate) struct Settings {
     default_mode: Option<ChannelMode>,
     channels: Option<BTreeMap<String, ChannelEntry>>,
     identities: BTreeMap<String, Vec<String>>,
+    pub(crate) connectors: ConnectorsBlock,
     hippocampus: Option<Hippocampus>,
     hippocampus_enabled: Option<bool>,
     pub(crate) context_tokens: u32,

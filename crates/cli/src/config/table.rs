@@ -187,6 +187,12 @@ pub(crate) const KEYS: &[Key] = &[
         "Whose accounts belong together: {\"<name>\": [\"<userId>\", …]}. With none, all users are one owner.",
     ),
     key(
+        "connectors",
+        Kind::Connectors,
+        Fallback::EmptyObject,
+        "Connectors: {\"telegram\": {enabled, token, apiUrl, allow, groups, maxFileBytes}}; the server runs those that are enabled. allow lists the user ids that are heard, none means nobody; groups is mention, all or off.",
+    ),
+    key(
         "hippocampus",
         Kind::Hippocampus,
         Fallback::Unset,

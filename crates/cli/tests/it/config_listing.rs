@@ -34,6 +34,7 @@ fn the_listing_shows_every_key_with_its_default() {
         defaultMode             null                      default
         channels                null                      default
         identities              {}                        default
+        connectors              {}                        default
         hippocampus             null                      default
         hippocampusEnabled      null                      default
         contextTokens           0                         default

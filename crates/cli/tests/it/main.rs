@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod approval;
+mod bot_api;
 mod channel;
 mod config_errors;
 mod config_listing;
 mod config_precedence;
+mod connector;
 mod connector_check;
 mod cortex;
 mod doctor;

@@ -1,7 +1,7 @@
 //! The delivering loop: messages of one topic in order, topics side by side, each message part by part.
 
 use super::backoff::Backoff;
-use super::button::buttons_of;
+use super::button::{Button, buttons_of};
 use super::compose::{ComposedPart, compose, fitting_buttons};
 use super::notebook::NotebookError;
 use super::pages::Prompt;
@@ -14,6 +14,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use std::collections::VecDeque;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -25,6 +26,8 @@ const LANES_MAX: usize = 64;
 /// How often one part is sent again for another form or another address.
 const FORMS_MAX: usize = 4;
 const ACK_TRIES: usize = 4;
+/// A topic that nothing was delivered to for so long holds nobody up any more.
+const TROUBLE_LASTS: Duration = Duration::from_secs(1_800);
 const WORDS_CHARS_MAX: usize = 80;
 
 /// Messages of one topic, in order.
@@ -48,7 +51,12 @@ impl<P: Platform> Connector<P> {
     async fn feed(&self, lanes: mpsc::Sender<Lane>) {
         let mut backoff = Backoff::new();
         while !self.stop.is_cancelled() {
-            let wait = match self.claim().await {
+            // A claim costs an attempt: a platform that is away for an hour must not use them all up.
+            let claimed = match self.is_reachable.load(Ordering::Relaxed) {
+                true => self.claim().await,
+                false => Ok(Vec::new()),
+            };
+            let wait = match claimed {
                 Ok(found) => {
                     backoff = Backoff::new();
                     let is_full = !found.is_empty();
@@ -76,7 +84,11 @@ impl<P: Platform> Connector<P> {
     /// New lanes of what may be delivered now. A message that is in hand already only gets its new lease.
     async fn claim(&self) -> Result<Vec<Lane>, ClientError> {
         // Behind a message that cannot be delivered nothing else of its topic is claimed: each claim costs an attempt.
-        let is_calm = self.troubled.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let is_calm = {
+            let mut troubled = self.troubled.lock().unwrap_or_else(PoisonError::into_inner);
+            troubled.retain(|_, since| since.elapsed() < TROUBLE_LASTS);
+            troubled.is_empty()
+        };
         let request = PollRequest {
             source: self.platform.source().to_owned(),
             max: Some(if is_calm { BATCH } else { 1 }),
@@ -138,7 +150,7 @@ impl<P: Platform> Connector<P> {
             if goes_on {
                 troubled.remove(&topic);
             } else {
-                troubled.insert(topic);
+                troubled.insert(topic, Instant::now());
                 break;
             }
         }
@@ -200,7 +212,7 @@ impl<P: Platform> Connector<P> {
         &self,
         place: &ChatPlace,
         part: &ComposedPart,
-        buttons: &[super::button::Button],
+        buttons: &[Button],
         once: &str,
     ) -> Result<Result<Option<String>, PlatformError>, Stopped> {
         let mut body = PartBody::Formatted(&part.formatted);

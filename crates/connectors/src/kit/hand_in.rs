@@ -2,13 +2,14 @@
 
 use super::backoff::Backoff;
 use super::platform::Platform;
-use super::run::{Connector, Stopped};
-use cortex_api::{ClientError, IngestRequest, IngestStatus};
+use super::run::{Connector, Stopped, pause};
+use cortex_api::{Client, ClientError, IngestRequest, IngestStatus};
 use cortex_types::EventId;
+use tokio_util::sync::CancellationToken;
 
 /// What became of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum HandedIn {
+pub(crate) enum HandedIn {
     Queued(EventId),
     /// The server had it already, or its channel is off.
     Settled,
@@ -17,33 +18,41 @@ pub(super) enum HandedIn {
 }
 
 impl<P: Platform> Connector<P> {
-    /// Returns once the event is durable, or once no try can help.
     pub(super) async fn hand_in(&self, event: &IngestRequest) -> Result<HandedIn, Stopped> {
-        let mut backoff = Backoff::new();
-        loop {
-            let error = match self.client.ingest(event).await {
-                Ok(answer) => {
-                    return Ok(match (answer.status, answer.event_id) {
-                        (IngestStatus::Queued, Some(id)) => HandedIn::Queued(id),
-                        (
-                            IngestStatus::Queued
-                            | IngestStatus::DuplicateIgnored
-                            | IngestStatus::ChannelOff
-                            | IngestStatus::Ignored,
-                            _,
-                        ) => HandedIn::Settled,
-                    });
-                }
-                Err(error) => error,
-            };
-            if let Some(reason) = refusal(&error) {
-                tracing::warn!(event = event.external_message_id, reason, "the server refuses this event");
-                return Ok(HandedIn::Refused(reason));
+        hand_in(&self.client, event, &self.stop).await
+    }
+}
+
+/// Returns once the event is durable, or once no try can help.
+pub(crate) async fn hand_in(
+    client: &Client,
+    event: &IngestRequest,
+    stop: &CancellationToken,
+) -> Result<HandedIn, Stopped> {
+    let mut backoff = Backoff::new();
+    loop {
+        let error = match client.ingest(event).await {
+            Ok(answer) => {
+                return Ok(match (answer.status, answer.event_id) {
+                    (IngestStatus::Queued, Some(id)) => HandedIn::Queued(id),
+                    (
+                        IngestStatus::Queued
+                        | IngestStatus::DuplicateIgnored
+                        | IngestStatus::ChannelOff
+                        | IngestStatus::Ignored,
+                        _,
+                    ) => HandedIn::Settled,
+                });
             }
-            let wait = backoff.wait();
-            tracing::warn!(%error, wait_ms = wait.as_millis(), "the event is not handed in yet; trying again");
-            self.pause(wait).await?;
+            Err(error) => error,
+        };
+        if let Some(reason) = refusal(&error) {
+            tracing::warn!(event = event.external_message_id, reason, "the server refuses this event");
+            return Ok(HandedIn::Refused(reason));
         }
+        let wait = backoff.wait();
+        tracing::warn!(%error, wait_ms = wait.as_millis(), "the event is not handed in yet; trying again");
+        pause(wait, stop).await?;
     }
 }
 

@@ -4,6 +4,7 @@ use super::backoff::Backoff;
 use super::notebook::NotebookError;
 use super::platform::{Ear, Happening, Inbound, Platform, PlatformError};
 use super::run::{Connector, ConnectorFailure, Stopped};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Why dealing with something ended early.
@@ -34,6 +35,8 @@ impl<P: Platform> Connector<P> {
                 () = self.stop.cancelled() => return Ok(()),
                 heard = ear.next(cursor.as_deref()) => heard,
             };
+            let is_away = matches!(&heard, Err(PlatformError::Transient(_)));
+            self.is_reachable.store(!is_away, Ordering::Relaxed);
             let wait = match heard {
                 Ok(batch) => match self.take_all(batch).await {
                     Ok(()) => {

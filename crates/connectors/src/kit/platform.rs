@@ -58,7 +58,8 @@ pub trait Platform: Send + Sync + 'static {
 /// The listening end of a platform.
 pub trait Ear: Send {
     /// Waits for what happens after `cursor`. It is called again only when everything it gave before is durable, so
-    /// that is the moment to tell the platform to forget it. Dropping the future must lose nothing.
+    /// that is the moment to tell the platform to forget it. Dropping the future must lose nothing. While it fails with
+    /// `Transient` nothing is delivered, so after a failure it should answer as soon as the platform does.
     fn next(
         &mut self,
         cursor: Option<&str>,

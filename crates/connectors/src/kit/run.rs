@@ -9,8 +9,10 @@ use cortex_api::Client;
 use cortex_types::{LeaseToken, OutboxId, SystemClock};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Events whose typing is waiting to be shown; one more is not shown.
@@ -60,8 +62,10 @@ pub struct Connector<P> {
     pub(super) tries: Mutex<Tries>,
     /// The newest lease of each message in hand: a slow delivery outlives its first one.
     pub(super) leases: Mutex<HashMap<OutboxId, LeaseToken>>,
-    /// Topics whose first message could not be delivered; see `delivery`.
-    pub(super) troubled: Mutex<BTreeSet<String>>,
+    /// Topics whose first message could not be delivered, and when; see `delivery`.
+    pub(super) troubled: Mutex<HashMap<String, Instant>>,
+    /// Whether the platform answered when we listened last.
+    pub(super) is_reachable: AtomicBool,
     /// Something may be in the outbox.
     pub(super) wake: Notify,
     pub(super) follow: mpsc::Sender<Followed>,
@@ -89,6 +93,7 @@ impl<P: Platform> Connector<P> {
             tries: Mutex::default(),
             leases: Mutex::default(),
             troubled: Mutex::default(),
+            is_reachable: AtomicBool::new(true),
             wake: Notify::new(),
             follow,
             followed: Some(followed),
@@ -112,15 +117,19 @@ impl<P: Platform> Connector<P> {
         self.settings.allow.contains(user) || self.notebook.read(|pages| pages.allowed.contains(user))
     }
 
-    /// Waits, unless it is told to stop meanwhile.
     pub(super) async fn pause(&self, duration: Duration) -> Result<(), Stopped> {
-        tokio::select! {
-            () = self.stop.cancelled() => Err(Stopped),
-            () = tokio::time::sleep(duration) => Ok(()),
-        }
+        pause(duration, &self.stop).await
+    }
+}
+
+/// Waits, unless it is told to stop meanwhile.
+pub(crate) async fn pause(duration: Duration, stop: &CancellationToken) -> Result<(), Stopped> {
+    tokio::select! {
+        () = stop.cancelled() => Err(Stopped),
+        () = tokio::time::sleep(duration) => Ok(()),
     }
 }
 
 /// It was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stopped;
+pub(crate) struct Stopped;

@@ -12,4 +12,5 @@ mod people;
 mod resume;
 mod rules;
 mod stage;
+mod stdio;
 mod words;

@@ -184,3 +184,23 @@ async fn a_flood_wait_holds_its_topic_in_order_and_no_other() {
     let expected: Vec<String> = [1, 1, 2, 3].iter().map(|n| format!("You said: to ada {n}")).collect();
     assert_eq!(to_ada, expected);
 }
+
+#[tokio::test]
+async fn a_platform_that_is_away_costs_no_attempts() {
+    let stage = Stage::echoing().await;
+    for _ in 0..2 {
+        stage.api.plan("getUpdates", Planned::refusal(502, "Bad Gateway", json!({})));
+    }
+    let connector = stage.connect();
+    stage.api.after("getUpdates", 1).await;
+    let event = json!({"source": "telegram", "externalMessageId": "by hand", "idempotencyKey": "x", "topicKey": "42",
+        "userId": "tg:42", "text": "hello", "occurredAt": "2026-02-15T20:30:00Z"});
+    stage.server.accept(&event).await;
+    let row = stage.outbox_when("the delivery", |row| row["status"] == "delivered").await;
+    connector.stop().await;
+    assert_eq!(row["attempts"], 1);
+    let methods = stage.api.methods();
+    let sent = methods.iter().position(|method| method == "sendMessage").unwrap();
+    let polls = methods[..sent].iter().filter(|method| *method == "getUpdates").count();
+    assert!(polls >= 3, "nothing was tried before the platform was back: {methods:?}");
+}

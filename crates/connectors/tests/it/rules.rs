@@ -164,14 +164,33 @@ async fn rule_5_a_long_text_goes_out_in_parts_of_4096_with_the_markup_on_the_las
     let together = parts.iter().map(|part| part["text"].as_str().unwrap()).collect::<Vec<_>>().join("\n\n");
     assert_eq!(together.replace("&amp;", "&"), paragraph.repeat(6).trim_end());
 
-    let stage = Stage::with(asking()).await;
+    // A question that is longer than one message.
+    let question = json!({"messageId": "out_01J00000000000000000000000", "topicKey": "42",
+        "leaseToken": "lease_01J00000000000000000000000", "text": paragraph.repeat(4),
+        "payload": {"buttons": [{"label": "Approve", "data": "apr_X:approve"}]}});
+    stage.door.open_to(handing_out(question).await);
     let connector = stage.connect();
-    stage.api.happen(message(1, ADA, "stretch"));
-    let parts = stage.api.after("sendMessage", 1).await;
+    let parts = stage.api.after("sendMessage", 5).await.split_off(3);
     connector.stop().await;
-    let keyboard = &parts.last().unwrap()["reply_markup"]["inline_keyboard"];
-    assert_eq!(keyboard[0][0]["text"], "Approve");
-    assert!(parts[..parts.len() - 1].iter().all(|part| part["reply_markup"].is_null()));
+    assert_eq!(parts[0]["reply_markup"], Value::Null);
+    assert_eq!(parts[1]["reply_markup"]["inline_keyboard"][0][0]["text"], "Approve");
+}
+
+/// A server that hands this message out once and takes every ack.
+async fn handing_out(message: Value) -> std::net::SocketAddr {
+    let waiting = Arc::new(Mutex::new(vec![message]));
+    let poll = move || {
+        let messages = std::mem::take(&mut *waiting.lock().unwrap());
+        async move { axum::Json(json!({"messages": messages})) }
+    };
+    let ack = || async { axum::Json(json!({"ok": true, "status": "delivered"})) };
+    let routes = axum::Router::new()
+        .route("/outbox/poll", axum::routing::post(poll))
+        .route("/outbox/ack", axum::routing::post(ack));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    address
 }
 
 #[tokio::test]

@@ -30,6 +30,10 @@ pub(crate) async fn call_model(
     let by = answered.answering_call().map(|call| (call.profile.clone(), call.model.clone()));
     let asked = match answered.outcome {
         Ok(reply) => {
+            // Words before a call are no part of the answer, which another call of the model will give.
+            if !reply.tool_calls.is_empty() && !reply.text.trim().is_empty() {
+                preview.push(Delta::Restarted);
+            }
             let (profile, model) = by.unwrap_or_default();
             Asked::Learned(Input::ModelAnswered { reply, profile, model })
         }

@@ -208,7 +208,7 @@ impl Dispatcher {
         let acks = join_all(settling.acked.into_iter().map(|(id, lease)| outbox.ack(id, lease)));
         let returned = async {
             if settling.returned.is_empty() {
-                return Ok(());
+                return Ok(0);
             }
             self.parts.store.outbox().give_back(settling.returned, self.parts.clock.now()).await
         };
@@ -272,7 +272,7 @@ impl Dispatcher {
         if returned.is_empty() {
             return Ok(());
         }
-        self.parts.store.outbox().give_back(returned, self.parts.clock.now()).await
+        self.parts.store.outbox().give_back(returned, self.parts.clock.now()).await.map(drop)
     }
 
     /// Hands a message to a socket; gives it back when none is left.

@@ -3,7 +3,7 @@
 use super::dispatch::{Member, Report, ToSocket, WINDOW};
 use super::frame::{self, Frame, FrameError, Inbound, OutboundMessage, read_frame};
 use super::{Admitted, Wants};
-use crate::live::watch;
+use crate::live::{Waiting, watch};
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use cortex_api::LiveEvent;
@@ -97,7 +97,7 @@ impl Socket {
     }
 
     pub(super) async fn serve(mut self) {
-        gauge!("cortex_connector_sockets").set(self.app.connectors.open() as f64);
+        gauge!("cortex_connector_sockets").set(self.app.connector_door.open() as f64);
         let end = match self.join().await {
             Ok(()) => self.work().await,
             Err(end) => end,
@@ -250,7 +250,7 @@ impl Socket {
         }
         let may_say = self.app.runtime.channels().settings();
         if may_say.may_say(&inbound.connector_id, &inbound.event.source)
-            && let Some(recorded) = self.app.connectors.recent.find(&inbound.event)
+            && let Some(recorded) = self.app.connector_door.recent.find(&inbound.event)
         {
             counter!("cortex_events_duplicate_total").increment(1);
             return Ok(Answer::Say(recorded.frames.clone()));
@@ -277,7 +277,7 @@ impl Socket {
     async fn join(&mut self) -> Result<(), End> {
         let Some(binding) = self.admitted.session.binding.clone() else { return Ok(()) };
         let member = Member { id: self.id, socket: self.me.clone(), wants_ack: self.wants_ack };
-        let desk = self.app.connectors.hub.join(binding, member).await;
+        let desk = self.app.connector_door.hub.join(binding, member).await;
         self.desk = Some(desk.ok_or(End::Close { code: CLOSE_GOING_AWAY, reason: "the server stops" })?);
         Ok(())
     }
@@ -346,17 +346,19 @@ impl Socket {
             restart: false,
         };
         tokio::spawn(async move {
-            let Ok(Some(watched)) = watch(&app.store, &app.bus, event).await else { return };
+            let Ok(Some(watched)) = watch(&app.store, &app.bus, event, Waiting::GoesOn).await else { return };
             let mut watched = std::pin::pin!(watched);
-            while let Some(news) = watched.next().await {
+            loop {
+                let news = tokio::select! {
+                    () = me.closed() => return,
+                    news = watched.next() => news,
+                };
+                let Some(news) = news else { return };
                 let data = match news {
                     LiveEvent::Delta(delta) => DeltaData { text: delta.text, ..data.clone() },
                     LiveEvent::Restart => DeltaData { restart: true, ..data.clone() },
                     LiveEvent::Done(_) => return,
                 };
-                if me.is_closed() {
-                    return;
-                }
                 // Half of the room is kept for messages.
                 if me.capacity() > WINDOW {
                     let frame = frame::delta(data, causation.clone(), app.clock.now());
@@ -420,7 +422,7 @@ async fn settle(app: &AppState, answer: Answer) -> (Vec<String>, Option<(EventId
         Ok(AcceptedEvent::Duplicate { first, same_body }) => match recorded(app, &inbound, first).await {
             Ok(Recorded::Ended(frames)) => {
                 if same_body {
-                    app.connectors.recent.keep(&inbound.event, frames.clone());
+                    app.connector_door.recent.keep(&inbound.event, frames.clone());
                 }
                 (frames, None)
             }

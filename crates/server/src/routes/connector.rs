@@ -1,19 +1,26 @@
-//! `/connector`: a session for a connector, and the socket it opens (seed 003).
+//! `/connector`: a session for a connector, and the socket it opens (seed 003); `/api/v2/connectors`: those that this server runs.
 
 use crate::auth::{Caller, Verdict};
 use crate::connector::{self, Wants};
 use crate::guard::Peer;
 use crate::refusal::Refusal;
 use crate::state::AppState;
+use axum::Json;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use cortex_api::{ErrorBody, ErrorCode};
+use cortex_api::{ConnectorList, ErrorBody, ErrorCode};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
 use utoipa::IntoParams;
+
+/// The connectors that this server keeps running.
+#[utoipa::path(get, path = "/api/v2/connectors", tag = "connector", responses((status = 200, body = ConnectorList)))]
+pub(crate) async fn list(State(app): State<AppState>) -> Json<ConnectorList> {
+    Json(ConnectorList { items: app.connectors.rows() })
+}
 
 /// What may be said when a session is opened.
 #[derive(Debug, Deserialize, IntoParams)]

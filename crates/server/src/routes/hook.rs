@@ -1,6 +1,5 @@
 //! `POST /hooks/{name}`: what CI, a house or a forge has to say becomes an event.
 
-use crate::auth::Verdict;
 use crate::body;
 use crate::guard::peer;
 use crate::hook::Believed;
@@ -60,10 +59,8 @@ fn refused(app: &App, peer: IpAddr, hook: &str, doubt: Doubt) -> Refusal {
 }
 
 fn charged(app: &App, peer: IpAddr, code: ErrorCode) -> Refusal {
-    match app.keys.charge(peer) {
-        Verdict::Throttled { retry_after } => {
-            Refusal::new(ErrorCode::TooManyRequests).retry_after(retry_after)
-        }
-        Verdict::Known(_) | Verdict::Missing | Verdict::Wrong => Refusal::new(code),
+    match app.keys.charge_for(peer) {
+        Some(wait) => Refusal::new(ErrorCode::TooManyRequests).retry_after(wait),
+        None => Refusal::new(code),
     }
 }

@@ -1,6 +1,6 @@
 //! The server over its wire: every status, body and string that connectors and people rely on.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod ack;
 mod approval;
@@ -21,6 +21,13 @@ mod live;
 mod memory;
 mod nack;
 mod op;
+mod openai_approval;
+mod openai_chat;
+mod openai_clients;
+mod openai_delivery;
+mod openai_parts;
+mod openai_refusal;
+mod openai_relay;
 mod openapi;
 mod outbox;
 mod poll;

@@ -9,12 +9,12 @@ use rusqlite::{Connection, Row, params};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-struct Candidate {
-    seq: i64,
+pub(super) struct Candidate {
+    pub(super) seq: i64,
     topic_id: i64,
     event_seq: Option<i64>,
     attempts: u32,
-    was_leased: bool,
+    pub(super) was_leased: bool,
     is_readable: bool,
     /// The seed's claim order; ties go by insertion.
     order: (i64, i64, i64),
@@ -84,7 +84,7 @@ fn due_candidates(
 }
 
 /// A row that cannot be read must not end the poll: it would end every later one too.
-fn candidate(row: &Row<'_>, was_leased: bool) -> rusqlite::Result<Candidate> {
+pub(super) fn candidate(row: &Row<'_>, was_leased: bool) -> rusqlite::Result<Candidate> {
     let seq = row.get(0)?;
     let order = (row.get(4)?, row.get(5)?, seq);
     let (topic_id, event_seq, attempts) = (row.get(1), row.get(2), row.get(3));
@@ -132,7 +132,7 @@ fn open_in_topic(connection: &Connection, topic: i64) -> Result<Vec<i64>, StoreE
 }
 
 /// Suppresses a row that may no longer leave (invariant 6).
-fn held_back(
+pub(super) fn held_back(
     connection: &Connection,
     request: &OutboxPoll,
     candidate: &Candidate,
@@ -146,7 +146,7 @@ fn held_back(
 }
 
 /// Leases the row, or makes it dead when its claims are used up or its text is damaged.
-fn lease_or_bury(
+pub(super) fn lease_or_bury(
     connection: &Connection,
     request: &OutboxPoll,
     candidate: &Candidate,

@@ -1,7 +1,7 @@
 //! What a door needs that pushes messages instead of being polled: their causes, and leases given back unused.
 
-use super::{OutboxMessage, bell, of_event};
-use crate::{StoreError, inbox};
+use super::{OutboxMessage, bell, of_event, suppress};
+use crate::{StoreError, channel, inbox};
 use cortex_types::{Event, EventId, LeaseToken, Millis, OutboxId, is_machine_channel};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -83,22 +83,33 @@ pub(super) fn give_back(
     connection: &Connection,
     leases: &[ReturnedLease],
     now: Millis,
-) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached(
-        "UPDATE outbox_messages SET status = 'pending', lease_token = NULL, lease_expires_at = NULL,
-           attempts = attempts - ?3, updated_at = ?4
-         WHERE id = ?1 AND status = 'leased' AND lease_token = ?2 RETURNING source",
-    )?;
-    for lease in leases {
-        let uncounted = i64::from(!lease.was_sent);
-        let source: Option<String> = statement
-            .query_row(params![lease.id.as_str(), lease.lease.as_str(), uncounted, now.0], |row| row.get(0))
+) -> Result<usize, StoreError> {
+    let mut back = 0;
+    for returned in leases {
+        let held = connection
+            .prepare_cached(
+                "SELECT seq, source, event_seq FROM outbox_messages
+                 WHERE id = ?1 AND status = 'leased' AND lease_token = ?2",
+            )?
+            .query_row([returned.id.as_str(), returned.lease.as_str()], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get(2)?))
+            })
             .optional()?;
-        if let Some(source) = source {
-            bell::queued_for(&source);
+        let Some((seq, source, event_seq)) = held else { continue };
+        // The modes may have changed meanwhile: back in the queue it would be sent.
+        if let Some(reason) = channel::refusal(connection, event_seq, &source)? {
+            suppress(connection, seq, &reason, now)?;
+            continue;
         }
+        back += connection
+            .prepare_cached(
+                "UPDATE outbox_messages SET status = 'pending', attempts = max(attempts - ?2, 0), lease_token = NULL,
+                   lease_expires_at = NULL, updated_at = ?3 WHERE seq = ?1",
+            )?
+            .execute(params![seq, !returned.was_sent, now.0])?;
+        bell::queued_for(&source);
     }
-    Ok(())
+    Ok(back)
 }
 
 /// When something of this source becomes claimable by time alone.

@@ -9,6 +9,7 @@ mod damage;
 mod fact;
 mod full_disk;
 mod group_commit;
+mod hand_over;
 mod inbox;
 mod mode;
 mod op;

@@ -8,8 +8,16 @@ use std::fs;
 use std::path::Path;
 
 /// Where the statements of accept, claim, finish, poll, ack and nack live.
-const HOT_FILES: &[&str] =
-    &["topic.rs", "inbox.rs", "step.rs", "turn.rs", "trace.rs", "outbox/claim.rs", "outbox/settle.rs"];
+const HOT_FILES: &[&str] = &[
+    "topic.rs",
+    "inbox.rs",
+    "step.rs",
+    "turn.rs",
+    "trace.rs",
+    "outbox/claim.rs",
+    "outbox/hand_over.rs",
+    "outbox/settle.rs",
+];
 
 /// Statements that may walk, because nobody waits for them on the way of a message.
 const MAY_WALK: &[(&str, &str)] =

@@ -3,6 +3,7 @@
 use cortex_testkit::{Heard, RunningTestServer, ServerSetup, TestConnector, said_over};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const CONVERSATIONS: usize = 500;
 const EVENTS_EACH: usize = 2;
@@ -57,7 +58,12 @@ impl Connector {
 
 #[tokio::test]
 async fn both_sides_restart_in_the_middle_of_five_hundred_conversations() {
-    let mut server = ServerSetup::echoing().flow(|flow| flow.max_parallel_topics = 16).start().await;
+    let many = |flow: &mut cortex_runtime::RuntimeConfig| {
+        flow.max_parallel_topics = 16;
+        // Turns under way end before the stop, so that each model call is one that was answered.
+        flow.drain = Duration::from_secs(60);
+    };
+    let mut server = ServerSetup::echoing().flow(many).start().await;
     let mut connector = Connector::start(&server).await;
     let all = CONVERSATIONS * EVENTS_EACH;
     for conversation in 0..CONVERSATIONS {

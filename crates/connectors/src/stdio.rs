@@ -1,0 +1,239 @@
+//! A bridge for any program that speaks JSON lines: what it writes becomes events, what comes out it reads.
+
+mod line;
+
+use crate::kit::{Backoff, HandedIn, Stopped, hand_in, pause};
+use cortex_api::{AckRequest, Client, ClientError, NackRequest, PollRequest, PolledMessage};
+use cortex_types::{Clock, LeaseToken, OutboxId, SystemClock};
+use line::{Given, LINE_BYTES_MAX, Spoken};
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
+
+const LEASE_SECONDS: u32 = 60;
+const BATCH: u32 = 20;
+const POLL_EVERY: Duration = Duration::from_millis(200);
+
+/// A bridge that is not yet at work.
+#[derive(Debug)]
+pub struct Stdio {
+    pub client: Client,
+    /// The source of the program's events.
+    pub source: String,
+    /// A message counts as delivered once its line is written; otherwise the program says so.
+    pub auto_ack: bool,
+    /// Ends the bridge early.
+    pub stop: CancellationToken,
+}
+
+/// Why the bridge ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum StdioFailure {
+    #[error("cannot read lines: {0}")]
+    Input(io::Error),
+    #[error("cannot write lines: {0}")]
+    Output(io::Error),
+}
+
+/// What both directions share.
+struct Shared<W> {
+    output: tokio::sync::Mutex<W>,
+    /// Messages that were written and wait for their ack.
+    unacked: Mutex<HashMap<OutboxId, LeaseToken>>,
+}
+
+impl Stdio {
+    /// Runs until the program's output ends. What was claimed is written and settled before it returns.
+    pub async fn run(
+        self,
+        input: impl AsyncBufRead + Unpin,
+        output: impl AsyncWrite + Unpin,
+    ) -> Result<(), StdioFailure> {
+        let shared = Shared { output: tokio::sync::Mutex::new(output), unacked: Mutex::default() };
+        let done = self.stop.child_token();
+        let reading = async {
+            let read = self.read_lines(input, &shared, &done).await;
+            done.cancel();
+            read
+        };
+        let writing = async {
+            let written = self.write_messages(&shared, &done).await;
+            done.cancel();
+            written
+        };
+        let (read, written) = tokio::join!(reading, writing);
+        self.give_back(&shared).await;
+        read.and(written)
+    }
+
+    async fn read_lines<W: AsyncWrite + Unpin>(
+        &self,
+        mut input: impl AsyncBufRead + Unpin,
+        shared: &Shared<W>,
+        done: &CancellationToken,
+    ) -> Result<(), StdioFailure> {
+        let mut number = 0_u64;
+        loop {
+            let read = tokio::select! {
+                () = done.cancelled() => return Ok(()),
+                read = next_line(&mut input) => read.map_err(StdioFailure::Input)?,
+            };
+            let Some(bytes) = read else { return Ok(()) };
+            number += 1;
+            if bytes.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let problem = match Given::read(&bytes) {
+                Ok(Given::Event(event)) => {
+                    let now = SystemClock::start().now();
+                    match hand_in(&self.client, &event.request(&self.source, now), done).await {
+                        Ok(HandedIn::Queued(_) | HandedIn::Settled) => None,
+                        Ok(HandedIn::Refused(reason)) => Some(reason),
+                        Err(Stopped) => return Ok(()),
+                    }
+                }
+                Ok(Given::Ack(message)) => self.settle(shared, &message, None).await,
+                Ok(Given::Nack(nack)) => self.settle(shared, &nack.message, Some(&nack)).await,
+                Err(problem) => Some(problem),
+            };
+            if let Some(error) = problem {
+                write_line(shared, &Spoken::Error { error: &error, line: number }).await?;
+            }
+        }
+    }
+
+    /// Acknowledges a message or gives it back; a text says why that cannot be.
+    async fn settle<W>(
+        &self,
+        shared: &Shared<W>,
+        message: &OutboxId,
+        nack: Option<&line::GivenNack>,
+    ) -> Option<String> {
+        let lease = shared.unacked.lock().unwrap_or_else(PoisonError::into_inner).remove(message);
+        let Some(lease_token) = lease else { return Some(format!("{message} does not wait for an ack")) };
+        let message_id = message.clone();
+        let told = match nack {
+            None => self.client.ack(&AckRequest { message_id, lease_token }).await.map(drop),
+            Some(nack) => {
+                let request = NackRequest {
+                    message_id,
+                    lease_token,
+                    error: nack.error.clone(),
+                    retry_after_seconds: nack.retry_after_seconds,
+                    permanent: nack.permanent,
+                };
+                self.client.nack(&request).await.map(drop)
+            }
+        };
+        told.err().map(|error| format!("{message}: {error}"))
+    }
+
+    async fn write_messages<W: AsyncWrite + Unpin>(
+        &self,
+        shared: &Shared<W>,
+        done: &CancellationToken,
+    ) -> Result<(), StdioFailure> {
+        let mut backoff = Backoff::new();
+        loop {
+            let wait = match self.claim().await {
+                Ok(messages) => {
+                    backoff = Backoff::new();
+                    for message in messages {
+                        self.hand_out(shared, message).await?;
+                    }
+                    POLL_EVERY
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot ask for messages; trying again");
+                    backoff.wait()
+                }
+            };
+            if pause(wait, done).await.is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn claim(&self) -> Result<Vec<PolledMessage>, ClientError> {
+        let request = PollRequest {
+            source: self.source.clone(),
+            max: Some(BATCH),
+            lease_seconds: Some(LEASE_SECONDS),
+            ordered: true,
+            wait_seconds: None,
+        };
+        Ok(self.client.poll(&request).await?.messages)
+    }
+
+    async fn hand_out<W: AsyncWrite + Unpin>(
+        &self,
+        shared: &Shared<W>,
+        message: PolledMessage,
+    ) -> Result<(), StdioFailure> {
+        let waiting = |change: &dyn Fn(&mut HashMap<OutboxId, LeaseToken>)| {
+            change(&mut shared.unacked.lock().unwrap_or_else(PoisonError::into_inner));
+        };
+        // Before it is written: the ack may come back at once.
+        waiting(&|unacked| drop(unacked.insert(message.message_id.clone(), message.lease_token.clone())));
+        let line = Spoken::Message {
+            message_id: &message.message_id,
+            topic: &message.topic_key,
+            text: &message.text,
+            payload: message.payload.as_ref(),
+        };
+        write_line(shared, &line).await?;
+        if self.auto_ack
+            && let Some(problem) = self.settle(shared, &message.message_id, None).await
+        {
+            tracing::warn!(problem, "not acknowledged; it will come again");
+        }
+        Ok(())
+    }
+
+    /// What nobody acknowledged is for the next one who asks.
+    async fn give_back<W>(&self, shared: &Shared<W>) {
+        let unacked: Vec<_> = shared.unacked.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
+        for (message_id, lease_token) in unacked {
+            let error = Some("the program ended without acknowledging it".to_owned());
+            let request =
+                NackRequest { message_id, lease_token, error, retry_after_seconds: None, permanent: false };
+            if let Err(error) = self.client.nack(&request).await {
+                tracing::warn!(%error, "not given back; its lease will run out");
+            }
+        }
+    }
+}
+
+/// The next line; one that is too long comes without its end. `None` at the end of the input.
+async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    loop {
+        let chunk = input.fill_buf().await?;
+        if chunk.is_empty() {
+            return Ok((!line.is_empty()).then_some(line));
+        }
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let taken = end.unwrap_or(chunk.len());
+        // One byte more than is allowed is enough to see that it is too long.
+        let room = (LINE_BYTES_MAX + 1).saturating_sub(line.len());
+        line.extend_from_slice(&chunk[..taken.min(room)]);
+        input.consume(end.map_or(taken, |end| end + 1));
+        if end.is_some() {
+            return Ok(Some(line));
+        }
+    }
+}
+
+async fn write_line<W: AsyncWrite + Unpin>(
+    shared: &Shared<W>,
+    line: &Spoken<'_>,
+) -> Result<(), StdioFailure> {
+    let mut bytes = serde_json::to_vec(line).map_err(|error| StdioFailure::Output(error.into()))?;
+    bytes.push(b'\n');
+    let mut output = shared.output.lock().await;
+    output.write_all(&bytes).await.map_err(StdioFailure::Output)?;
+    output.flush().await.map_err(StdioFailure::Output)
+}

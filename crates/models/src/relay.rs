@@ -1,0 +1,379 @@
+//! Passes a client's own request on to the providers, as it is where they speak OpenAI's protocol.
+
+mod meter;
+mod render;
+mod translate;
+
+use crate::collect::Collector;
+use crate::endpoint::Endpoint;
+use crate::error::{CallError, Verdict};
+use crate::failover::{Models, Provider, listen, shortened};
+use crate::model::{Model, NamedModel, PieceStream, RelayWire};
+use crate::model_name::{self, Position};
+use crate::openai::UNNAMED_MODEL;
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use cortex_types::{ChatRequest, ModelCall, TokenUsage};
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, future};
+use meter::Meter;
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::timeout;
+use translate::Translated;
+
+/// Longest answer that is not streamed.
+const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long a server may take to list its models.
+const LISTING_MAX: Duration = Duration::from_secs(2);
+
+/// What is asked of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RelayPath {
+    Chat,
+    Responses,
+    Embeddings,
+}
+
+/// A client's request for one of the providers' models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayRequest {
+    pub path: RelayPath,
+    pub model: String,
+    pub stream: bool,
+    /// The JSON object as it came.
+    pub body: Bytes,
+}
+
+/// A provider's answer, or its refusal of the request itself.
+pub struct Relayed {
+    pub status: u16,
+    pub content_type: String,
+    pub body: RelayBody,
+}
+
+pub enum RelayBody {
+    Whole(Bytes),
+    /// It has begun: from here on nobody else is asked.
+    Stream(BoxStream<'static, Result<Bytes, RelayCut>>),
+}
+
+/// A provider stopped in the middle of its stream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RelayCut(String);
+
+/// Why nobody answered; one line without keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RelayRefused {
+    /// No provider can have such a model.
+    #[error("no provider has this model")]
+    UnknownModel,
+    /// The request holds what the provider's protocol has no place for.
+    #[error("{0}")]
+    Untranslatable(String),
+    /// All of them asked to be left alone.
+    #[error("{message}")]
+    Limited { retry_after: Option<Duration>, message: String },
+    #[error("{message}")]
+    Exhausted { retry_after: Option<Duration>, message: String },
+}
+
+/// A model that a provider has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedModel {
+    pub id: String,
+    /// The name of its provider.
+    pub provider: String,
+}
+
+impl Models {
+    /// Asks those that can have the model, in order, until one answers. Every call is told to `calls` when it is over.
+    pub async fn relay(
+        &self,
+        request: &RelayRequest,
+        calls: &UnboundedSender<ModelCall>,
+    ) -> Result<Relayed, RelayRefused> {
+        let mut failures = Vec::new();
+        let mut untranslatable = None;
+        for (provider, wire) in self.having(&request.model) {
+            let meter = Meter::start(self, provider, &request.model, calls);
+            let attempt = match wire {
+                RelayWire::Openai(endpoint) => self.pass_on(endpoint, request, meter).await,
+                RelayWire::Other(named) => match translate::request(provider.model.kind(), request) {
+                    Ok(translated) => self.ask_as(named, provider, request, translated, meter).await,
+                    Err(problem) => {
+                        meter.forget();
+                        untranslatable.get_or_insert(problem);
+                        continue;
+                    }
+                },
+            };
+            match attempt {
+                Ok(relayed) => {
+                    self.cool(provider, None);
+                    return Ok(relayed);
+                }
+                Err(error) => {
+                    // One that has no such model may be well otherwise.
+                    if !is_unknown_model(&error) {
+                        self.cool(provider, Some(error.verdict()));
+                    }
+                    failures.push((provider.name.clone(), error));
+                }
+            }
+        }
+        Err(refusal(failures, untranslatable))
+    }
+
+    /// The names of the models that were set up, first asked first.
+    pub fn set_up_models(&self) -> Vec<ListedModel> {
+        let on_wires = self.providers.iter().filter(|provider| provider.place.is_some());
+        let named = on_wires
+            .map(|provider| ListedModel { id: provider.model.name(), provider: provider.name.clone() });
+        without_repeats(named.filter(|listed| listed.id != UNNAMED_MODEL))
+    }
+
+    /// Every model of the providers, as far as they list them in time.
+    pub async fn listed_models(&self) -> Vec<ListedModel> {
+        let listings = self.providers.iter().filter_map(|provider| {
+            let endpoint = match provider.model.relay()? {
+                RelayWire::Openai(endpoint) => endpoint,
+                RelayWire::Other(_) => return None,
+            };
+            Some(listing(endpoint, &provider.name))
+        });
+        let listed = future::join_all(listings).await.into_iter().flatten();
+        without_repeats(self.set_up_models().into_iter().chain(listed))
+    }
+
+    fn having(&self, model: &str) -> Vec<(&Provider, RelayWire<'_>)> {
+        let first = self.providers.first().map(|provider| provider.name.as_str());
+        let in_order = self.in_order().into_iter().filter_map(|provider| {
+            let (wire, site) = provider.place?;
+            let is_first = first == Some(provider.name.as_str());
+            let position = if is_first { Position::First } else { Position::Later };
+            let can_have =
+                provider.model.name() == model || model_name::can_have(wire, site, position, model);
+            can_have.then_some((provider, provider.model.relay()?))
+        });
+        in_order.collect()
+    }
+
+    /// The body as it is, and the answer as it is.
+    async fn pass_on(
+        &self,
+        endpoint: &Endpoint,
+        request: &RelayRequest,
+        mut meter: Meter,
+    ) -> Result<Relayed, CallError> {
+        let url = endpoint.url(match request.path {
+            RelayPath::Chat => &["chat", "completions"],
+            RelayPath::Responses => &["responses"],
+            RelayPath::Embeddings => &["embeddings"],
+        });
+        // Without a stream the first sign of life is the whole answer.
+        let patience = if request.stream { self.timeouts.idle } else { self.timeouts.total };
+        let answered = timeout(patience, endpoint.pass_on(url, request.body.clone())).await;
+        let response = match answered.unwrap_or(Err(CallError::Idle(patience))) {
+            Ok(response) => response,
+            Err(error) => return meter.failed(error),
+        };
+        let status = response.status().as_u16();
+        match status {
+            200..=299 => {}
+            401 | 403 | 404 | 408 | 429 | 500..=599 => return meter.failed(endpoint.failure(response).await),
+            _ => {
+                let content_type = content_type(&response);
+                let body = endpoint.refusal_bytes(response).await;
+                meter.refused(status);
+                return Ok(Relayed { status, content_type, body: RelayBody::Whole(body) });
+            }
+        }
+        let content_type = content_type(&response);
+        if content_type.starts_with("text/event-stream") {
+            let chunks = response.bytes_stream();
+            let chunks = chunks.map(|bytes| match bytes {
+                Ok(bytes) => Ok(Chunk { bytes, counted: None }),
+                Err(_) => Err(broken()),
+            });
+            let body = begun(chunks.boxed(), meter, self.timeouts.idle).await?;
+            return Ok(Relayed { status, content_type, body: RelayBody::Stream(body) });
+        }
+        match timeout(self.timeouts.total, whole(response)).await {
+            Ok(Ok(body)) => {
+                meter.read_whole(&body);
+                Ok(Relayed { status, content_type, body: RelayBody::Whole(body) })
+            }
+            Ok(Err(error)) => meter.failed(error),
+            Err(_) => meter.failed(CallError::TooLong(self.timeouts.total)),
+        }
+    }
+
+    /// The same question in another protocol, and the answer back.
+    async fn ask_as(
+        &self,
+        named: &dyn NamedModel,
+        provider: &Provider,
+        request: &RelayRequest,
+        translated: Translated,
+        mut meter: Meter,
+    ) -> Result<Relayed, CallError> {
+        let Translated { question, with_usage } = translated;
+        let asked = AskedAs { named, provider, model: &request.model };
+        if request.stream {
+            let opened = timeout(self.timeouts.idle, asked.open(&question)).await;
+            let pieces = match opened.unwrap_or(Err(CallError::Idle(self.timeouts.idle))) {
+                Ok(pieces) => pieces,
+                Err(error) => return meter.failed(error),
+            };
+            let chunks = render::chunks(pieces, &question, &request.model, self.clock.now(), with_usage);
+            let body = begun(chunks, meter, self.timeouts.idle).await?;
+            let content_type = "text/event-stream".to_owned();
+            return Ok(Relayed { status: 200, content_type, body: RelayBody::Stream(body) });
+        }
+        let mut collector = Collector::new(&question, &|_| {});
+        let heard =
+            timeout(self.timeouts.total, listen(&asked, &question, self.timeouts.idle, &mut collector));
+        let heard = heard.await.unwrap_or(Err(CallError::TooLong(self.timeouts.total)));
+        match heard.and_then(|()| collector.into_reply()) {
+            Ok(reply) => {
+                meter.count(reply.usage);
+                meter.answered();
+                let body = render::completion(&reply, &request.model, self.clock.now());
+                let content_type = "application/json".to_owned();
+                Ok(Relayed { status: 200, content_type, body: RelayBody::Whole(body) })
+            }
+            Err(error) => meter.failed(error),
+        }
+    }
+}
+
+/// A provider under the name of another of its models.
+struct AskedAs<'a> {
+    named: &'a dyn NamedModel,
+    provider: &'a Provider,
+    model: &'a str,
+}
+
+#[async_trait]
+impl Model for AskedAs<'_> {
+    fn kind(&self) -> &'static str {
+        self.provider.model.kind()
+    }
+
+    fn name(&self) -> String {
+        self.model.to_owned()
+    }
+
+    async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {
+        self.named.open_as(self.model, request).await
+    }
+}
+
+/// A piece of a stream, with what was counted where that is known from elsewhere than its bytes.
+struct Chunk {
+    bytes: Bytes,
+    counted: Option<TokenUsage>,
+}
+
+type Chunks = BoxStream<'static, Result<Chunk, CallError>>;
+
+/// A stream whose first bytes are there: only now is it known that this provider answers.
+async fn begun(
+    mut chunks: Chunks,
+    mut meter: Meter,
+    idle: Duration,
+) -> Result<BoxStream<'static, Result<Bytes, RelayCut>>, CallError> {
+    let first = match timeout(idle, chunks.next()).await {
+        Ok(Some(Ok(first))) => first,
+        Ok(Some(Err(error))) => return meter.failed(error),
+        Ok(None) => return meter.failed(CallError::Empty),
+        Err(_) => return meter.failed(CallError::Idle(idle)),
+    };
+    let first = meter.read(first);
+    let rest = stream::unfold(Some((chunks, meter)), move |open| async move {
+        let (mut chunks, mut meter) = open?;
+        match timeout(idle, chunks.next()).await {
+            Ok(Some(Ok(chunk))) => {
+                let bytes = meter.read(chunk);
+                Some((Ok(bytes), Some((chunks, meter))))
+            }
+            Ok(None) => {
+                meter.answered();
+                None
+            }
+            Ok(Some(Err(error))) => Some((Err(meter.cut(error)), None)),
+            Err(_) => Some((Err(meter.cut(CallError::Idle(idle))), None)),
+        }
+    });
+    Ok(stream::once(future::ready(Ok(first))).chain(rest).boxed())
+}
+
+fn broken() -> CallError {
+    CallError::Cut("the connection broke".to_owned())
+}
+
+async fn whole(response: Response) -> Result<Bytes, CallError> {
+    let mut body = BytesMut::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk.map_err(|_| broken())?);
+        if body.len() > WHOLE_BYTES_MAX {
+            return Err(CallError::Malformed(format!("over {WHOLE_BYTES_MAX} bytes")));
+        }
+    }
+    Ok(body.freeze())
+}
+
+fn content_type(response: &Response) -> String {
+    let said = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    said.unwrap_or("application/json").to_owned()
+}
+
+fn is_unknown_model(error: &CallError) -> bool {
+    matches!(error, CallError::Rejected { status: 404, .. })
+}
+
+async fn listing(endpoint: &Endpoint, provider: &str) -> Vec<ListedModel> {
+    let asked = timeout(LISTING_MAX, endpoint.get_json(endpoint.url(&["models"]))).map(Result::ok).await;
+    let Some(Ok(listing)) = asked else { return Vec::new() };
+    let models = listing["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ids = models.iter().filter_map(|model| model["id"].as_str());
+    ids.map(|id| ListedModel { id: id.to_owned(), provider: provider.to_owned() }).collect()
+}
+
+fn without_repeats(models: impl Iterator<Item = ListedModel>) -> Vec<ListedModel> {
+    let mut kept: Vec<ListedModel> = Vec::new();
+    for model in models {
+        if kept.iter().all(|known| known.id != model.id) {
+            kept.push(model);
+        }
+    }
+    kept
+}
+
+/// One refusal for all: a 404 of every provider is an unknown model, a 429 of every one is theirs.
+fn refusal(failures: Vec<(String, CallError)>, untranslatable: Option<String>) -> RelayRefused {
+    if failures.is_empty() {
+        return untranslatable.map_or(RelayRefused::UnknownModel, RelayRefused::Untranslatable);
+    }
+    let errors = || failures.iter().map(|(_, error)| error);
+    if errors().all(is_unknown_model) {
+        return RelayRefused::UnknownModel;
+    }
+    let waits = errors().filter_map(|error| match error.verdict() {
+        Verdict::Transient { retry_after } => retry_after,
+        Verdict::Refused | Verdict::Stop => None,
+    });
+    let retry_after = waits.min();
+    let lines: Vec<String> = failures.iter().map(|(name, error)| format!("{name}: {error}")).collect();
+    let message = shortened(lines.join("; "));
+    if errors().all(|error| matches!(error, CallError::RateLimited { .. })) {
+        RelayRefused::Limited { retry_after, message }
+    } else {
+        RelayRefused::Exhausted { retry_after, message }
+    }
+}

@@ -1,0 +1,229 @@
+//! What was asked of the assistant: who, in which conversation, and the words.
+
+use super::body::OpenAiBody;
+use super::refusal::OpenAiRefusal;
+use crate::state::AppState;
+use cortex_types::limits::FIELD_CHARS_MAX;
+use cortex_types::{EventId, TopicRef};
+use http::HeaderMap;
+use http::header::HOST;
+use serde_json::{Map, Value, json};
+
+/// Source and channel of all that comes through this door.
+pub(crate) const SOURCE: &str = "openai";
+/// Who speaks when nobody says who.
+const OWNER: &str = "openai:owner";
+/// The conversation that nobody named.
+const MAIN_TOPIC: &str = "main";
+/// What stands for the words of a message that has none.
+const NO_WORDS: &str = "(no words, only what is attached)";
+
+pub(crate) struct Asked {
+    pub(crate) topic: TopicRef,
+    pub(crate) user_id: String,
+    pub(crate) text: String,
+    pub(crate) metadata_json: Option<String>,
+    /// What the client calls this request, so that it is done once.
+    pub(crate) external_id: Option<String>,
+    /// The client's library says that it sends this again.
+    pub(crate) is_retry: bool,
+    /// The name under which the client reached us.
+    pub(crate) host: String,
+}
+
+impl Asked {
+    pub(crate) fn of_chat(headers: &HeaderMap, body: &OpenAiBody) -> Result<Self, OpenAiRefusal> {
+        let messages = body.object.get("messages").and_then(Value::as_array);
+        let messages = messages.filter(|messages| !messages.is_empty());
+        let messages = messages
+            .ok_or_else(|| OpenAiRefusal::bad("messages", "messages must be a list with at least one"))?;
+        if body.object.get("n").and_then(Value::as_u64).is_some_and(|n| n != 1) {
+            return Err(OpenAiRefusal::bad("n", "cortex gives one answer: n must be 1"));
+        }
+        let said = last_of_user(messages, "messages")?;
+        Self::new(headers, body, None, read_content(said, "messages")?)
+    }
+
+    pub(crate) async fn of_responses(
+        app: &AppState,
+        headers: &HeaderMap,
+        body: &OpenAiBody,
+    ) -> Result<Self, OpenAiRefusal> {
+        let said = match body.object.get("input") {
+            Some(text @ Value::String(_)) => read_content(text, "input")?,
+            Some(Value::Array(items)) => read_content(last_of_user(items, "input")?, "input")?,
+            Some(_) | None => {
+                return Err(OpenAiRefusal::bad("input", "input must be a text or a list of messages"));
+            }
+        };
+        let conversation = match previous_topic(app, body).await? {
+            Some(topic) => Some(topic),
+            None => conversation(body)?,
+        };
+        Self::new(headers, body, conversation, said)
+    }
+
+    fn new(
+        headers: &HeaderMap,
+        body: &OpenAiBody,
+        conversation: Option<String>,
+        said: Content,
+    ) -> Result<Self, OpenAiRefusal> {
+        let user = match body.object.get("user") {
+            None | Some(Value::Null) => None,
+            Some(user) => Some(name(user.as_str(), "user")?),
+        };
+        let topic_key = match header(headers, "x-cortex-topic") {
+            Some(topic) => name(Some(topic), "X-Cortex-Topic")?,
+            None => user.clone().or(conversation).unwrap_or_else(|| MAIN_TOPIC.to_owned()),
+        };
+        let external_id = header(headers, "idempotency-key").or(header(headers, "x-client-request-id"));
+        let external_id = external_id.map(|id| name(Some(id), "Idempotency-Key")).transpose()?;
+        let retries = header(headers, "x-stainless-retry-count").and_then(|count| count.parse::<u32>().ok());
+        Ok(Self {
+            topic: TopicRef { source: SOURCE.to_owned(), topic_key },
+            user_id: user.unwrap_or_else(|| OWNER.to_owned()),
+            text: said.text,
+            metadata_json: said.attachments,
+            external_id,
+            is_retry: retries.is_some_and(|retries| retries > 0),
+            host: header(headers, HOST.as_str()).unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
+}
+
+fn name(text: Option<&str>, param: &'static str) -> Result<String, OpenAiRefusal> {
+    let good = |text: &&str| {
+        !text.trim().is_empty() && !text.contains('\0') && text.chars().count() <= FIELD_CHARS_MAX
+    };
+    let text = text.filter(good).map(str::to_owned);
+    let problem = || format!("{param} must be a text of at most {FIELD_CHARS_MAX} characters");
+    text.ok_or_else(|| OpenAiRefusal::bad(param, problem()))
+}
+
+/// The content of the user's last message.
+fn last_of_user<'a>(messages: &'a [Value], param: &'static str) -> Result<&'a Value, OpenAiRefusal> {
+    let said = messages.iter().rev().find(|message| message["role"] == "user");
+    let said = said.and_then(|message| message.get("content"));
+    said.ok_or_else(|| OpenAiRefusal::bad(param, format!("{param} must hold a message of the role user")))
+}
+
+/// Words, and the names of what came with them.
+struct Content {
+    text: String,
+    attachments: Option<String>,
+}
+
+fn read_content(content: &Value, param: &'static str) -> Result<Content, OpenAiRefusal> {
+    let parts = match content {
+        Value::String(text) => return words(vec![text], Vec::new(), param),
+        Value::Array(parts) => parts,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            return Err(OpenAiRefusal::bad(param, "content must be a text or a list of parts"));
+        }
+    };
+    let (mut texts, mut attachments) = (Vec::new(), Vec::new());
+    for part in parts {
+        let kind = part["type"].as_str().unwrap_or_default();
+        match (kind, part["text"].as_str()) {
+            ("text" | "input_text" | "", Some(text)) => texts.push(text),
+            ("image_url" | "input_image" | "file" | "input_file" | "input_audio", _) => {
+                attachments.push(attachment(part, kind, attachments.len() + 1));
+            }
+            _ => {
+                let problem = format!("a part of the type {kind:?} is not understood; use text");
+                return Err(OpenAiRefusal::bad(param, problem));
+            }
+        }
+    }
+    words(texts, attachments, param)
+}
+
+fn words(texts: Vec<&str>, attachments: Vec<Value>, param: &'static str) -> Result<Content, OpenAiRefusal> {
+    let text = texts.join("\n");
+    if text.contains('\0') {
+        return Err(OpenAiRefusal::bad(param, "content must not contain NUL characters"));
+    }
+    let is_blank = text.trim().is_empty();
+    if is_blank && attachments.is_empty() {
+        return Err(OpenAiRefusal::bad(param, "the user's last message must not be empty"));
+    }
+    let text = if is_blank { NO_WORDS.to_owned() } else { text };
+    let attachments = (!attachments.is_empty()).then(|| json!({ "attachments": attachments }).to_string());
+    Ok(Content { text, attachments })
+}
+
+/// Its name and type; what is in it is not kept.
+fn attachment(part: &Value, kind: &str, number: usize) -> Value {
+    let named = part["file"]["filename"].as_str().or(part["filename"].as_str());
+    let url = part["image_url"]["url"].as_str().or(part["image_url"].as_str()).unwrap_or_default();
+    let media = url.strip_prefix("data:").and_then(|data| data.split([';', ',']).next());
+    let what = if kind.contains("image") {
+        "image"
+    } else if kind.contains("audio") {
+        "audio"
+    } else {
+        "file"
+    };
+    let name = named.map_or_else(|| format!("{what} {number}"), str::to_owned);
+    json!({ "name": name, "type": media.unwrap_or(what) })
+}
+
+/// Responses are named after their events, so that the topic is found again.
+async fn previous_topic(app: &AppState, body: &OpenAiBody) -> Result<Option<String>, OpenAiRefusal> {
+    const PARAM: &str = "previous_response_id";
+    let Some(previous) = body.object.get(PARAM).filter(|previous| !previous.is_null()) else {
+        return Ok(None);
+    };
+    let unknown = || {
+        OpenAiRefusal::bad(PARAM, format!("there is no response {previous}"))
+            .code("previous_response_not_found")
+    };
+    let ulid = previous.as_str().and_then(|id| id.strip_prefix("resp_")).ok_or_else(unknown)?;
+    let id: EventId = format!("evt_{ulid}").parse().map_err(|_| unknown())?;
+    let event = app.store.inbox().find(id).await?.filter(|event| event.topic.source == SOURCE);
+    event.map(|event| Some(event.topic.topic_key)).ok_or_else(unknown)
+}
+
+fn conversation(body: &OpenAiBody) -> Result<Option<String>, OpenAiRefusal> {
+    let id_in = |object: &Map<String, Value>| object.get("id").and_then(Value::as_str).map(str::to_owned);
+    match body.object.get("conversation") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(object)) => name(id_in(object).as_deref(), "conversation").map(Some),
+        Some(id) => name(id.as_str(), "conversation").map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(content: Value, text: &str, attachments: Option<&str>) {
+        let Ok(read) = read_content(&content, "messages") else { panic!("{content} is read") };
+        assert_eq!((read.text.as_str(), read.attachments.as_deref()), (text, attachments), "{content}");
+    }
+
+    #[test]
+    fn words_are_read_from_every_form_and_other_parts_become_attachments() {
+        check(json!("hello"), "hello", None);
+        check(json!([{ "type": "text", "text": "a" }, { "type": "input_text", "text": "b" }]), "a\nb", None);
+        let image = json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } });
+        let seen = r#"{"attachments":[{"name":"image 1","type":"image/png"}]}"#;
+        check(json!([{ "type": "text", "text": "what is it?" }, image]), "what is it?", Some(seen));
+        let file = json!({ "type": "input_file", "filename": "tax.pdf", "file_data": "AAAA" });
+        check(json!([file]), NO_WORDS, Some(r#"{"attachments":[{"name":"tax.pdf","type":"file"}]}"#));
+    }
+
+    #[test]
+    fn content_without_words_or_of_another_form_is_refused() {
+        for content in [json!(""), json!(" \n"), json!([]), json!(null), json!(7), json!("a\0b")] {
+            assert!(read_content(&content, "messages").is_err(), "{content}");
+        }
+        assert!(read_content(&json!([{ "type": "refusal", "refusal": "no" }]), "messages").is_err());
+    }
+}

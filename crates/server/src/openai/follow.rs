@@ -1,0 +1,140 @@
+//! From the question to the end of its turn: accepted once, then watched.
+
+use super::ask::Asked;
+use super::refusal::{ErrorKind, OpenAiRefusal};
+use crate::live::{Waiting, watch};
+use crate::state::AppState;
+use cortex_api::LiveEvent;
+use cortex_runtime::IncomingEvent;
+use cortex_store::{RepliesOf, StoreError};
+use cortex_types::{AcceptedEvent, Event, EventId, InboxStatus, Priority, TopicRef};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use http::StatusCode;
+use std::time::Duration;
+use ulid::Ulid;
+
+/// How long after an event a client's library may still be sending it again.
+const RETRIED_WITHIN: Duration = Duration::from_secs(10 * 60);
+
+/// A question that was taken in, and where its answer goes.
+pub(crate) struct OpenQuestion {
+    pub(crate) app: AppState,
+    pub(crate) event: EventId,
+    pub(crate) topic: TopicRef,
+    pub(crate) host: String,
+    /// Whose replies are shown at the end.
+    pub(crate) replies_of: Vec<RepliesOf>,
+}
+
+/// A turn that is on its way, as whoever waits for it sees it.
+pub(crate) struct Following {
+    pub(crate) question: OpenQuestion,
+    watched: BoxStream<'static, LiveEvent>,
+    /// The turn that went on because this event answered its question.
+    resumed: Option<EventId>,
+}
+
+/// What a follower hears.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Text(String),
+    /// What was heard so far is no part of the answer.
+    Restarted,
+    Ended(InboxStatus),
+}
+
+impl Following {
+    /// Takes the question in, unless it is here already.
+    pub(crate) async fn begin(app: &AppState, asked: Asked) -> Result<Self, OpenAiRefusal> {
+        let question = app.runtime.approvals().answered_by(&asked.text).await?;
+        let question = question.filter(|asks| asks.topic == asked.topic && asks.user_id == asked.user_id);
+        let (topic, host) = (asked.topic.clone(), asked.host.clone());
+        let event = match sent_before(app, &asked).await? {
+            Some(event) => event,
+            None => accept(app, asked).await?,
+        };
+        let mut replies_of = vec![RepliesOf { event: event.id.clone(), since: event.created_at }];
+        let resumed = question.map(|asks| asks.event);
+        // Of that turn only what followed the answer; the rest was seen before.
+        replies_of
+            .extend(resumed.clone().map(|resumed| RepliesOf { event: resumed, since: event.created_at }));
+        let watched = watched(app, event.id.clone()).await?;
+        let question = OpenQuestion { app: app.clone(), event: event.id, topic, host, replies_of };
+        Ok(Self { question, watched, resumed })
+    }
+
+    /// `None` when the server stops.
+    pub(crate) async fn next(&mut self) -> Result<Option<News>, StoreError> {
+        loop {
+            let Some(event) = self.watched.next().await else { return Ok(None) };
+            return Ok(Some(match event {
+                LiveEvent::Delta(delta) => News::Text(delta.text),
+                LiveEvent::Restart => News::Restarted,
+                LiveEvent::Done(done) => match self.resumed.take() {
+                    Some(resumed) => {
+                        self.watched = watched(&self.question.app, resumed).await?;
+                        continue;
+                    }
+                    None => News::Ended(done.status),
+                },
+            }));
+        }
+    }
+}
+
+async fn watched(app: &AppState, event: EventId) -> Result<BoxStream<'static, LiveEvent>, StoreError> {
+    let Some(watched) = watch(&app.store, &app.bus, event, Waiting::IsAnEnd).await? else {
+        return Ok(futures::stream::empty().boxed());
+    };
+    let stopping = app.stopping.clone();
+    Ok(watched.take_until(async move { stopping.cancelled().await }).boxed())
+}
+
+/// A library that got no answer asks again by itself: the model must not run twice for that.
+async fn sent_before(app: &AppState, asked: &Asked) -> Result<Option<Event>, StoreError> {
+    if !asked.is_retry {
+        return Ok(None);
+    }
+    let within = i64::try_from(RETRIED_WITHIN.as_millis()).unwrap_or(i64::MAX);
+    let since = cortex_types::Millis(app.clock.now().0 - within);
+    let newest = app.store.inbox().newest_said(asked.topic.clone(), since).await?;
+    Ok(newest.filter(|event| event.text == asked.text && event.user_id == asked.user_id))
+}
+
+async fn accept(app: &AppState, asked: Asked) -> Result<Event, OpenAiRefusal> {
+    let now = app.clock.now();
+    let minted = || format!("request-{}", Ulid::generate());
+    let external_message_id = asked.external_id.unwrap_or_else(minted);
+    let draft = IncomingEvent {
+        idempotency_key: format!("{}:{external_message_id}", asked.topic.source),
+        source: asked.topic.source,
+        external_message_id,
+        topic_key: asked.topic.topic_key,
+        user_id: asked.user_id,
+        text: asked.text,
+        occurred_at: now,
+        metadata_json: asked.metadata_json,
+        priority: Priority::default(),
+        channel: None,
+    };
+    let id = match app.intake.accept(draft).await? {
+        AcceptedEvent::Queued(id) | AcceptedEvent::Duplicate { first: id, same_body: true } => id,
+        AcceptedEvent::Duplicate { first, same_body: false } => {
+            let message = format!("this Idempotency-Key came before, with another message ({first})");
+            let refusal =
+                OpenAiRefusal::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorKind::InvalidRequest, message);
+            return Err(refusal.param("Idempotency-Key").code("idempotency_key_reused"));
+        }
+        AcceptedEvent::ChannelOff => {
+            let message = "the channel openai is off; set channels.openai to live to use this door";
+            let refusal = OpenAiRefusal::new(StatusCode::FORBIDDEN, ErrorKind::InvalidRequest, message);
+            return Err(refusal.code("channel_off"));
+        }
+    };
+    let gone = || {
+        let message = format!("event {id} is not there any more");
+        OpenAiRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Server, message)
+    };
+    app.store.inbox().find(id.clone()).await?.ok_or_else(gone)
+}

@@ -1,0 +1,219 @@
+//! The answer while it grows, for a wire on which nothing can be unsaid.
+
+use super::answer::{Answer, BETWEEN, gather, leased, said, stopping};
+use super::ask::Asked;
+use super::follow::{Following, News};
+use super::refusal::OpenAiRefusal;
+use super::written::Leased;
+use crate::state::AppState;
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use cortex_types::{EventId, OutboxId};
+use futures::stream;
+use std::convert::Infallible;
+
+/// Stands before words that replace what was streamed: what is above it was a draft or a remark.
+const STARTS_OVER: &str = "\n\n---\n\n";
+
+/// How a protocol writes an answer that grows.
+pub(crate) trait AnswerWire: Send + 'static {
+    fn begin(&mut self, event: &EventId) -> Vec<SseEvent>;
+    fn text(&mut self, delta: &str) -> Vec<SseEvent>;
+    /// `text` is the whole answer without its drafts.
+    fn end(&mut self, text: &str, answer: &Answer) -> Vec<SseEvent>;
+    fn fail(&mut self, refusal: &OpenAiRefusal) -> Vec<SseEvent>;
+}
+
+/// Asks the assistant and streams the answer; a comment now and then keeps the connection alive meanwhile.
+pub(crate) async fn answer_stream(
+    app: &AppState,
+    asked: Asked,
+    mut wire: impl AnswerWire,
+) -> Result<Response, OpenAiRefusal> {
+    // Before the question is taken in, so that its own replies are not among them.
+    let waiting = app.outbox.hand_over(asked.topic.clone(), Vec::new()).await?;
+    let waiting_leases = leased(app, &waiting);
+    let texts: Vec<String> = waiting.iter().map(|handed| said(&handed.message, &asked.host)).collect();
+    let following = Following::begin(app, asked).await?;
+    let mut events = wire.begin(&following.question.event);
+    let mut spoken = Spoken::default();
+    if !texts.is_empty() {
+        events.extend(wire.text(&spoken.say(&texts.join(BETWEEN))));
+        spoken.pause(BETWEEN);
+    }
+    let telling = Telling {
+        following,
+        wire,
+        spoken,
+        said_before: texts,
+        seen: waiting.into_iter().map(|handed| handed.message.id).collect(),
+    };
+    let first = Next::Say(events, Box::new(After::Ack(waiting_leases, Box::new(After::Follow))));
+    let events = stream::unfold((telling, first), |(telling, next)| telling.next(next));
+    let events = futures::StreamExt::flat_map(events, stream::iter);
+    let events = futures::StreamExt::map(events, Ok::<_, Infallible>);
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+struct Telling<W> {
+    following: Following,
+    wire: W,
+    spoken: Spoken,
+    said_before: Vec<String>,
+    seen: Vec<OutboxId>,
+}
+
+enum Next {
+    Say(Vec<SseEvent>, Box<After>),
+    Then(Box<After>),
+}
+
+/// What is done once the connection asks for more.
+enum After {
+    /// What was said before is written.
+    Ack(Leased, Box<After>),
+    Follow,
+    Over,
+}
+
+impl<W: AnswerWire> Telling<W> {
+    async fn next(mut self, next: Next) -> Option<(Vec<SseEvent>, (Self, Next))> {
+        let mut after = match next {
+            Next::Say(events, after) => return Some((events, (self, Next::Then(after)))),
+            Next::Then(after) => *after,
+        };
+        loop {
+            after = match after {
+                After::Ack(leased, after) => {
+                    leased.ack().await;
+                    *after
+                }
+                After::Over => return None,
+                After::Follow => {
+                    let (events, after) = self.follow().await;
+                    return Some((events, (self, Next::Then(Box::new(after)))));
+                }
+            };
+        }
+    }
+
+    async fn follow(&mut self) -> (Vec<SseEvent>, After) {
+        let refusal = match self.following.next().await {
+            Ok(Some(News::Text(text))) => {
+                let text = self.spoken.say(&text);
+                return (self.wire.text(&text), After::Follow);
+            }
+            Ok(Some(News::Restarted)) => {
+                self.spoken.start_over();
+                return (Vec::new(), After::Follow);
+            }
+            Ok(Some(News::Ended(status))) => match gather(&self.following.question, status, &self.seen).await
+            {
+                Ok(answer) => return self.end(answer),
+                Err(refusal) => refusal,
+            },
+            Ok(None) => stopping(),
+            Err(error) => error.into(),
+        };
+        (self.wire.fail(&refusal), After::Over)
+    }
+
+    fn end(&mut self, answer: Answer) -> (Vec<SseEvent>, After) {
+        let mut events = Vec::new();
+        let rest = self.spoken.rest_of(&answer.texts);
+        if !rest.is_empty() {
+            events.extend(self.wire.text(&rest));
+        }
+        let whole: Vec<&str> = self.said_before.iter().chain(&answer.texts).map(String::as_str).collect();
+        events.extend(self.wire.end(&whole.join(BETWEEN), &answer));
+        (events, After::Ack(answer.leased, Box::new(After::Over)))
+    }
+}
+
+/// What the client has read of the answer that grows.
+#[derive(Default)]
+struct Spoken {
+    /// Since the answer last began.
+    draft: String,
+    /// What goes before the next words.
+    gap: &'static str,
+}
+
+impl Spoken {
+    fn say(&mut self, text: &str) -> String {
+        self.draft.push_str(text);
+        format!("{}{text}", std::mem::take(&mut self.gap))
+    }
+
+    /// What was said stands for itself; the answer begins after it.
+    fn pause(&mut self, gap: &'static str) {
+        self.draft.clear();
+        self.gap = gap;
+    }
+
+    fn start_over(&mut self) {
+        if !self.draft.is_empty() {
+            self.pause(STARTS_OVER);
+        }
+    }
+
+    /// What is missing of `texts`: the rest of the one that was streamed, then the others.
+    fn rest_of(&mut self, texts: &[String]) -> String {
+        let streamed = (!self.draft.is_empty())
+            .then(|| texts.iter().position(|text| text.starts_with(&self.draft)))
+            .flatten();
+        let mut rest = String::new();
+        match streamed {
+            Some(position) => rest.push_str(&texts[position][self.draft.len()..]),
+            None => self.start_over(),
+        }
+        for (position, text) in texts.iter().enumerate() {
+            if Some(position) != streamed {
+                let nothing_before = streamed.is_none() && rest.is_empty();
+                rest.push_str(if nothing_before { std::mem::take(&mut self.gap) } else { BETWEEN });
+                rest.push_str(text);
+            }
+        }
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the client reads when these are streamed (`None` starts over) and then these are the messages.
+    #[track_caller]
+    fn check(streamed: &[Option<&str>], texts: &[&str], expected: &str) {
+        let mut spoken = Spoken::default();
+        let mut read = String::new();
+        for piece in streamed {
+            match piece {
+                Some(text) => read.push_str(&spoken.say(text)),
+                None => spoken.start_over(),
+            }
+        }
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        read.push_str(&spoken.rest_of(&texts));
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn the_stream_ends_with_all_that_was_said() {
+        check(&[Some("Hel"), Some("lo")], &["Hello"], "Hello");
+        check(&[Some("Hel")], &["Hello"], "Hello");
+        check(&[], &["Hello"], "Hello");
+        check(&[], &["a", "b"], "a\n\nb");
+        check(&[Some("Hel")], &["first", "Hello", "last"], "Hello\n\nfirst\n\nlast");
+        check(&[Some("Hello")], &[], "Hello");
+    }
+
+    #[test]
+    fn a_draft_is_set_off_from_the_answer() {
+        check(&[Some("Par"), None, Some("Rome"), Some(".")], &["Rome."], "Par\n\n---\n\nRome.");
+        check(&[Some("Par"), None], &["Rome."], "Par\n\n---\n\nRome.");
+        check(&[Some("Par")], &["Rome."], "Par\n\n---\n\nRome.");
+        check(&[None, Some("Rome.")], &["Rome."], "Rome.");
+        check(&[Some("Par"), None], &[], "Par");
+    }
+}
