@@ -73,7 +73,9 @@ async fn invalid_session(room: &Room) -> Result<Option<u16>, String> {
     let Ok(mut socket) = room.wire.socket("", &new_id(), &[]).await else { return Ok(None) };
     match socket.hear(room.soon()).await {
         Heard::Closed { code } => Ok(code),
-        heard => Err(format!("{heard}; the socket is open")),
+        heard @ (Heard::Event(_) | Heard::Words(_) | Heard::Pong | Heard::Silence) => {
+            Err(format!("{heard}; the socket is open"))
+        }
     }
 }
 

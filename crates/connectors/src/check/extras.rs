@@ -100,7 +100,9 @@ async fn refused(line: &mut Line<'_>, frame: &str) -> Result<(), String> {
     socket.say(frame.to_owned()).await?;
     match socket.hear(soon).await {
         Heard::Event(event) if event["type"] == ERROR_TYPE => {}
-        heard => return Err(heard.to_string()),
+        heard @ (Heard::Event(_) | Heard::Words(_) | Heard::Pong | Heard::Closed { .. } | Heard::Silence) => {
+            return Err(heard.to_string());
+        }
     }
     socket.is_alive(soon).await.map(drop)
 }
@@ -219,7 +221,7 @@ async fn acked(room: &Room) -> Result<(), String> {
     let mut socket = ack_socket(room).await?;
     let said = match socket.hear(2 * QUIET).await {
         Heard::Silence | Heard::Pong => Ok(()),
-        heard => Err(heard.to_string()),
+        heard @ (Heard::Event(_) | Heard::Words(_) | Heard::Closed { .. }) => Err(heard.to_string()),
     };
     socket.close().await;
     said
