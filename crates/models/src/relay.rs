@@ -98,7 +98,7 @@ impl Models {
     ) -> Result<Relayed, RelayRefused> {
         let mut failures = Vec::new();
         let mut untranslatable = None;
-        for (provider, wire) in self.having(&request.model) {
+        for (provider, wire) in self.having(request) {
             let meter = Meter::start(self, provider, &request.model, calls);
             let attempt = match wire {
                 RelayWire::Openai(endpoint) => self.pass_on(endpoint, request, meter).await,
@@ -149,7 +149,9 @@ impl Models {
         without_repeats(self.set_up_models().into_iter().chain(listed))
     }
 
-    fn having(&self, model: &str) -> Vec<(&Provider, RelayWire<'_>)> {
+    /// Who can be asked, in order.
+    fn having(&self, request: &RelayRequest) -> Vec<(&Provider, RelayWire<'_>)> {
+        let model = request.model.as_str();
         let first = self.providers.first().map(|provider| provider.name.as_str());
         let in_order = self.in_order().into_iter().filter_map(|provider| {
             let (wire, site) = provider.place?;
@@ -157,7 +159,10 @@ impl Models {
             let position = if is_first { Position::First } else { Position::Later };
             let can_have =
                 provider.model.name() == model || model_name::can_have(wire, site, position, model);
-            can_have.then_some((provider, provider.model.relay()?))
+            let relay = provider.model.relay()?;
+            let makes_vectors = matches!(relay, RelayWire::Openai(_));
+            (can_have && (makes_vectors || request.path != RelayPath::Embeddings))
+                .then_some((provider, relay))
         });
         in_order.collect()
     }

@@ -55,8 +55,9 @@ pub(crate) const MCP_EVERYTHING: Tool = Tool {
 pub(crate) const OPENAI_NODE: Tool =
     Tool { program: "openai", origin: Origin::Npm { package: "openai@7.53.0", node_major_min: 22 } };
 
-const PYTHON: Tool =
-    Tool { program: "python3", origin: Origin::Debian(&["python3", "python3-venv", "python3-pip"]) };
+const PYTHON_PACKAGES: &[&str] = &["python3", "python3-venv", "python3-pip"];
+
+const PYTHON: Tool = Tool { program: "python3", origin: Origin::Debian(PYTHON_PACKAGES) };
 
 /// Every client for Python that a suite uses; the name is that of its folder.
 pub(crate) const PYTHON_CLIENTS: Tool = Tool {
@@ -165,8 +166,13 @@ impl Toolbox {
         let (environment, python) = (folder.to_string_lossy(), python.to_string_lossy());
         let mut command = vec![&*python, "-m", "pip", "install", "--disable-pip-version-check"];
         command.extend(packages);
-        let is_done = self.attempt("python venv", &["python3", "-m", "venv", &environment])
-            && self.attempt("python clients", &command);
+        let prepare = || self.attempt("python venv", &["python3", "-m", "venv", &environment]);
+        // Debian's Python may be there without what makes an environment.
+        let is_prepared = prepare() || {
+            self.install_debian(PYTHON_PACKAGES);
+            prepare()
+        };
+        let is_done = is_prepared && self.attempt("python clients", &command);
         // Last, so that half an installation is never taken for a whole one.
         if is_done && let Err(error) = std::fs::write(folder.join(PYPI_DONE), packages.join("\n")) {
             println!("        python clients failed; {error}");

@@ -117,10 +117,8 @@ async fn talk(mut socket: WebSocket, session: String, wants_acks: bool, fault: F
 
 fn answer(event: &Value, fault: Fault) -> Message {
     let id = if fault == Fault::IdIsNoUuid { "1".to_owned() } else { ulid_uuid() };
-    let conversation = match fault {
-        Fault::EchoesAnother => json!("another"),
-        _ => event["data"]["conversationId"].clone(),
-    };
+    let echoed = event["data"]["conversationId"].clone();
+    let conversation = if fault == Fault::EchoesAnother { json!("another") } else { echoed };
     let answer = json!({
         "specversion": "1.0",
         "type": "assistant.message.outbound",

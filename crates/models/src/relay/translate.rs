@@ -15,14 +15,8 @@ pub(super) struct Translated {
 
 /// An error says what `kind` of provider cannot be told.
 pub(super) fn request(kind: &str, request: &RelayRequest) -> Result<Translated, String> {
-    match request.path {
-        RelayPath::Chat => {}
-        RelayPath::Responses => {
-            return Err(format!("this model is reached over {kind}: use /v1/chat/completions"));
-        }
-        RelayPath::Embeddings => {
-            return Err(format!("this model is reached over {kind}, which makes no embeddings here"));
-        }
+    if request.path != RelayPath::Chat {
+        return Err(format!("this model is reached over {kind}: use /v1/chat/completions"));
     }
     let body: Value = serde_json::from_slice(&request.body).map_err(|_| "the body is not JSON".to_owned())?;
     read(&body).map_err(|problem| format!("{problem}, which cannot be passed on to {kind}"))

@@ -1,12 +1,11 @@
 //! What was asked of the assistant: who, in which conversation, and the words.
 
 use super::body::OpenAiBody;
-use super::refusal::OpenAiRefusal;
+use super::refusal::{ErrorKind, OpenAiRefusal};
 use crate::state::AppState;
-use cortex_types::limits::FIELD_CHARS_MAX;
+use cortex_types::limits::{BODY_BYTES_MAX, FIELD_CHARS_MAX};
 use cortex_types::{EventId, TopicRef};
-use http::HeaderMap;
-use http::header::HOST;
+use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 
 /// Source and channel of all that comes through this door.
@@ -73,13 +72,17 @@ impl Asked {
             None | Some(Value::Null) => None,
             Some(user) => Some(name(user.as_str(), "user")?),
         };
-        let topic_key = match header(headers, "x-cortex-topic") {
+        let topic_key = match header(headers, "X-Cortex-Topic")? {
             Some(topic) => name(Some(topic), "X-Cortex-Topic")?,
             None => user.clone().or(conversation).unwrap_or_else(|| MAIN_TOPIC.to_owned()),
         };
-        let external_id = header(headers, "idempotency-key").or(header(headers, "x-client-request-id"));
-        let external_id = external_id.map(|id| name(Some(id), "Idempotency-Key")).transpose()?;
-        let retries = header(headers, "x-stainless-retry-count").and_then(|count| count.parse::<u32>().ok());
+        let external_id = match header(headers, "Idempotency-Key")? {
+            Some(id) => Some(name(Some(id), "Idempotency-Key")?),
+            None => header(headers, "X-Client-Request-Id")?
+                .map(|id| name(Some(id), "X-Client-Request-Id"))
+                .transpose()?,
+        };
+        let retries = header(headers, "X-Stainless-Retry-Count")?.and_then(|count| count.parse::<u32>().ok());
         Ok(Self {
             topic: TopicRef { source: SOURCE.to_owned(), topic_key },
             user_id: user.unwrap_or_else(|| OWNER.to_owned()),
@@ -87,13 +90,17 @@ impl Asked {
             metadata_json: said.attachments,
             external_id,
             is_retry: retries.is_some_and(|retries| retries > 0),
-            host: header(headers, HOST.as_str()).unwrap_or_default().to_owned(),
+            host: header(headers, "Host")?.unwrap_or_default().to_owned(),
         })
     }
 }
 
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
+/// One that cannot be read is refused: left out, it would lead to another conversation.
+fn header<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str>, OpenAiRefusal> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let text = std::str::from_utf8(value.as_bytes());
+    let text = text.map_err(|_| OpenAiRefusal::bad(name, format!("{name} must be UTF-8")))?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
 fn name(text: Option<&str>, param: &'static str) -> Result<String, OpenAiRefusal> {
@@ -154,6 +161,11 @@ fn words(texts: Vec<&str>, attachments: Vec<Value>, param: &'static str) -> Resu
     }
     let text = if is_blank { NO_WORDS.to_owned() } else { text };
     let attachments = (!attachments.is_empty()).then(|| json!({ "attachments": attachments }).to_string());
+    if text.len() + attachments.as_ref().map_or(0, String::len) > BODY_BYTES_MAX {
+        let problem = format!("the user's last message must have at most {BODY_BYTES_MAX} bytes");
+        let refusal = OpenAiRefusal::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorKind::InvalidRequest, problem);
+        return Err(refusal.param(param).code("payload_too_large"));
+    }
     Ok(Content { text, attachments })
 }
 

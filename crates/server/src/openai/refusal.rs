@@ -86,18 +86,14 @@ impl From<Refusal> for OpenAiRefusal {
             status if status.is_server_error() => ErrorKind::Server,
             _ => ErrorKind::InvalidRequest,
         };
-        let (message, code) = match code {
-            ErrorCode::Unauthorized => (
-                "a key is missing or wrong; `cortex key show ingest` prints one".to_owned(),
-                "invalid_api_key",
-            ),
-            ErrorCode::TooManyRequests => {
-                ("too many requests or wrong keys; try again later".to_owned(), "rate_limit_exceeded")
-            }
-            ErrorCode::NotFound => {
-                (format!("{words}: see /openapi.json for what is there"), ErrorCode::NotFound.as_str())
-            }
-            other => (words, other.as_str()),
+        let (message, code) = if code == ErrorCode::Unauthorized {
+            ("a key is missing or wrong; `cortex key show ingest` prints one".to_owned(), "invalid_api_key")
+        } else if code == ErrorCode::TooManyRequests {
+            ("too many requests or wrong keys; try again later".to_owned(), "rate_limit_exceeded")
+        } else if code == ErrorCode::NotFound {
+            (format!("{words}: /openapi.json says what is there"), code.as_str())
+        } else {
+            (words, code.as_str())
         };
         Self::new(status, kind, message).code(code).retry_after(wait)
     }

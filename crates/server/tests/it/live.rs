@@ -184,3 +184,20 @@ async fn words_for_another_channel_are_not_shown_here() {
         assert_eq!(watched(&time, live).await, [done]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn words_before_a_tool_call_are_taken_back() {
+    let time = FrozenTime::hold();
+    let call = json!([{ "name": "session.history", "arguments": {} }]);
+    let server = ServerSetup::scripted(json!({
+        "answers": [{ "when": { "afterTool": "session.history" }, "say": "All is well.", "delayMs": 20 }],
+        "otherwise": { "deltas": ["Let me see."], "toolCalls": call, "delayMs": 20 },
+    }))
+    .at(&time)
+    .start()
+    .await;
+    let id = server.accept(&saying("1", "look")).await;
+    let live = watch(&server, &id).await;
+    let seen = ["Let me see.", "<restart>", "All is well.", "<done: All is well.>"];
+    assert_eq!(watched(&time, live).await, seen);
+}

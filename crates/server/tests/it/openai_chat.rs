@@ -39,7 +39,7 @@ async fn a_message_is_answered_in_the_shape_that_clients_know() {
 }
 
 #[tokio::test]
-async fn only_the_last_words_of_the_user_are_new() {
+async fn what_the_user_said_last_is_the_event_and_the_history_before_it_is_left_out() {
     let server = ServerSetup::echoing().start().await;
     let body = json!({ "model": "cortex", "temperature": 0.2, "tools": [], "messages": [
         { "role": "system", "content": "be brief" },
@@ -77,6 +77,7 @@ async fn the_conversation_is_named_by_header_or_user() {
     assert_eq!(row(&with_user, None).await, named("ada", "ada"));
     assert_eq!(row(&with_user, Some("garden")).await, named("garden", "ada"));
     assert_eq!(row(&said("hi"), Some("garden")).await, named("garden", "openai:owner"));
+    assert_eq!(row(&said("hi"), Some("Gärten 🌱")).await, named("Gärten 🌱", "openai:owner"));
 }
 
 #[tokio::test]

@@ -62,6 +62,40 @@ async fn what_a_client_that_left_did_not_get_comes_with_his_next_request() {
 }
 
 #[tokio::test]
+async fn what_was_under_way_when_a_client_left_waits_again_and_nothing_of_it_counts() {
+    // More than the system's buffers hold, so that the answer cannot be written to one who does not read.
+    let long = "word ".repeat(80_000);
+    let server = ServerSetup::scripted(json!({
+        "answers": [{ "when": { "equals": "long" }, "say": long }], "otherwise": { "say": "short" },
+    }))
+    .start()
+    .await;
+    for number in 0..20 {
+        let mut event = crate::sample::saying(&format!("long-{number}"), "long");
+        event["source"] = json!("openai");
+        event["topicKey"] = json!("garden");
+        server.answered(&event).await;
+    }
+    let of_status = async |status: &str| {
+        let list = server.get(&format!("/api/v2/outbox?status={status}")).await.json();
+        list["items"].as_array().unwrap().clone()
+    };
+    let connection = connect(&server, &said("hello")).await;
+    eventually("the answer to be under way", async || (of_status("leased").await.len() == 21).then_some(()))
+        .await;
+    drop(connection);
+    let waiting = eventually("all to wait again", async || {
+        let pending = of_status("pending").await;
+        (pending.len() == 21).then_some(pending)
+    })
+    .await;
+    assert!(waiting.iter().all(|message| message["attempts"] == 0), "{}", waiting[0]);
+    let next = content(&chat_in(&server, "garden", "again").await);
+    assert_eq!(next.matches("word").count(), 20 * 80_000);
+    assert!(next.ends_with("short\n\nshort"), "both short answers come last");
+}
+
+#[tokio::test]
 async fn a_library_that_sends_again_runs_the_model_once() {
     let server = sometimes_slow().start().await;
     let connection = connect(&server, &said("slow")).await;
@@ -129,4 +163,29 @@ async fn a_turn_that_takes_longer_than_ten_minutes_is_a_504_and_its_answer_is_no
     let error = answer.json()["error"].clone();
     assert_eq!((answer.status, &error["code"]), (504, &json!("answer_timeout")));
     assert!(error["message"].as_str().unwrap().starts_with("evt_"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_kept_alive_while_nothing_is_said() {
+    let time = cortex_testkit::FrozenTime::hold();
+    let server = ServerSetup::never_answering().at(&time).start().await;
+    let mut body = said("hello");
+    body["stream"] = json!(true);
+    let connection = connect(&server, &body).await;
+    let mut received = String::new();
+    for _ in 0..1_000 {
+        if received.matches("\n:\n\n").count() == 2 {
+            break;
+        }
+        time.advance(std::time::Duration::from_secs(5)).await;
+        cortex_testkit::pause(std::time::Duration::from_millis(2)).await;
+        let mut bytes = [0; 4_096];
+        match connection.try_read(&mut bytes) {
+            Ok(0) => panic!("the stream ended: {received}"),
+            Ok(read) => received.push_str(&String::from_utf8_lossy(&bytes[..read])),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+        }
+    }
+    assert!(received.contains("\"role\":\"assistant\""), "{received}");
+    assert_eq!(received.matches("\n:\n\n").count(), 2, "{received}");
 }

@@ -22,13 +22,8 @@ fn bad(param: &str) -> (u16, Value, Value, Value) {
 async fn a_bad_field_is_named() {
     let server = ServerSetup::never_answering().start().await;
     let check = async |path: &str, change: Value, param: &str| {
-        let mut body = if path.ends_with("responses") {
-            json!({ "model": "cortex", "input": "hi" })
-        } else if path.ends_with("embeddings") {
-            json!({ "model": "cortex", "input": "hi" })
-        } else {
-            said("hi")
-        };
+        let is_chat = path.ends_with("completions");
+        let mut body = if is_chat { said("hi") } else { json!({ "model": "cortex", "input": "hi" }) };
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         assert_eq!(error(&server, path, &body).await, bad(param), "{path} {change}");
     };
@@ -95,6 +90,21 @@ async fn a_body_that_is_no_object_and_one_that_is_too_large_are_refused() {
             assert_eq!((answer.status, error["code"].as_str().unwrap()), expected, "{path}");
         }
     }
+}
+
+#[tokio::test]
+async fn one_message_is_no_longer_than_an_event_while_a_history_may_be() {
+    let server = ServerSetup::never_answering().start().await;
+    let too_long = "x".repeat(1024 * 1024 + 1);
+    let refused = error(&server, "/v1/chat/completions", &said(&too_long)).await;
+    let code = json!("payload_too_large");
+    assert_eq!(refused, (413, json!("invalid_request_error"), code, json!("messages")));
+    assert_eq!(server.get("/api/v2/inbox").await.json(), json!({ "items": [] }));
+    let server = ServerSetup::echoing().start().await;
+    let history = json!({ "model": "cortex", "messages": [
+        { "role": "user", "content": too_long }, { "role": "user", "content": "hi" }] });
+    let answer = server.post("/v1/chat/completions", &history).await;
+    assert_eq!(content(&answer.json()), "You said: hi");
 }
 
 #[tokio::test]

@@ -268,83 +268,99 @@ async fn the_models_of_the_providers_follow_the_assistant() {
     assert_eq!(server.get("/v1/models/far-9").await.status, 404);
 }
 
-#[tokio::test]
-async fn the_other_wires_are_reached_by_translation() {
+const WIRES: [(&str, &str); 3] =
+    [("openai", "gpt-4o"), ("anthropic", "claude-haiku-4-5"), ("google", "gemini-2.5-flash")];
+
+fn far_sides() -> Option<cortex_testkit::Aimock> {
+    let call = json!({ "name": "weather_now", "arguments": "{\"city\":\"Bonn\"}" });
     let fixtures = json!([
         { "match": { "userMessage": "hello" }, "response": { "content": "Hello from afar." } },
-        { "match": { "userMessage": "weather" },
-          "response": { "toolCalls": [{ "name": "weather_now", "arguments": "{\"city\":\"Bonn\"}" }] } },
+        { "match": { "userMessage": "weather" }, "response": { "toolCalls": [call] } },
     ]);
-    let Some(aimock) = cortex_testkit::Aimock::start(&fixtures).unwrap() else { return };
-    for (kind, model) in
-        [("openai", "gpt-4o"), ("anthropic", "claude-haiku-4-5"), ("google", "gemini-2.5-flash")]
-    {
-        let url = aimock.url().to_owned();
-        let models = move || {
-            let profile = json!({ "name": kind, "kind": kind, "baseUrl": url, "apiKey": KEY });
-            let providers = serde_json::from_value(json!({ "profiles": [profile] })).unwrap();
-            ModelsConfig { providers: Some(providers), ..offline_models() }
-        };
-        let server = ServerSetup::new(TestModels::Other(Arc::new(models))).start().await;
-        let parameters = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
-        let tool =
-            json!({ "type": "function", "function": { "name": "weather_now", "parameters": parameters } });
-        let body = |text: &str, stream: bool| {
-            let messages =
-                [json!({ "role": "system", "content": "brief" }), json!({ "role": "user", "content": text })];
-            json!({ "model": model, "messages": messages, "stream": stream, "tools": [tool], "temperature": 0 })
-        };
-        let whole = server.post("/v1/chat/completions", &body("hello", false)).await;
+    cortex_testkit::Aimock::start(&fixtures).unwrap()
+}
+
+/// A server whose only provider speaks this wire.
+async fn server_on(kind: &'static str, aimock: &cortex_testkit::Aimock) -> RunningTestServer {
+    let url = aimock.url().to_owned();
+    let models = move || {
+        let profile = json!({ "name": kind, "kind": kind, "baseUrl": url, "apiKey": KEY });
+        let providers = serde_json::from_value(json!({ "profiles": [profile] })).unwrap();
+        ModelsConfig { providers: Some(providers), ..offline_models() }
+    };
+    ServerSetup::new(TestModels::Other(Arc::new(models))).start().await
+}
+
+fn with_tool(model: &str, text: &str, stream: bool) -> Value {
+    let parameters = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+    let tool = json!({ "type": "function", "function": { "name": "weather_now", "parameters": parameters } });
+    let messages =
+        [json!({ "role": "system", "content": "brief" }), json!({ "role": "user", "content": text })];
+    json!({ "model": model, "messages": messages, "stream": stream, "tools": [tool], "temperature": 0 })
+}
+
+#[tokio::test]
+async fn words_and_calls_come_back_from_every_wire_whole_and_streamed() {
+    let Some(aimock) = far_sides() else { return };
+    for (kind, model) in WIRES {
+        let server = server_on(kind, &aimock).await;
+        let ask =
+            async |text, stream| server.post("/v1/chat/completions", &with_tool(model, text, stream)).await;
+        let whole = ask("hello", false).await;
         assert_eq!(
             whole.json()["choices"][0]["message"]["content"],
             "Hello from afar.",
             "{kind}: {}",
             whole.text()
         );
-        let answer = server.post("/v1/chat/completions", &body("hello", true)).await;
+        let answer = ask("hello", true).await;
         let chunks = streamed(&answer);
-        let text: String =
-            chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+        let said = |chunk: &Value| chunk["choices"][0]["delta"]["content"].as_str().map(str::to_owned);
+        let text: String = chunks.iter().filter_map(said).collect();
         assert_eq!(text, "Hello from afar.", "{kind}: {}", answer.text());
         assert!(answer.text().trim_end().ends_with("data: [DONE]"), "{kind}");
-        let called = server.post("/v1/chat/completions", &body("weather", false)).await.json();
+        let called = ask("weather", false).await.json();
         let choice = &called["choices"][0];
         assert_eq!(choice["finish_reason"], "tool_calls", "{kind}: {called}");
         let function = &choice["message"]["tool_calls"][0]["function"];
         assert_eq!(function["name"], "weather_now", "{kind}");
         let arguments: Value = serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
         assert_eq!(arguments, json!({ "city": "Bonn" }), "{kind}");
-        let chunks = streamed(&server.post("/v1/chat/completions", &body("weather", true)).await);
-        let arguments: String = chunks
-            .iter()
-            .filter_map(|chunk| {
-                chunk["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"].as_str()
-            })
-            .collect();
+        let chunks = streamed(&ask("weather", true).await);
+        let call = |chunk: &Value| {
+            chunk["choices"][0]["delta"]["tool_calls"][0]["function"]["arguments"].as_str().map(str::to_owned)
+        };
+        let arguments: String = chunks.iter().filter_map(call).collect();
         assert_eq!(serde_json::from_str::<Value>(&arguments).unwrap(), json!({ "city": "Bonn" }), "{kind}");
         assert!(chunks.iter().any(|chunk| chunk["choices"][0]["finish_reason"] == "tool_calls"), "{kind}");
         eventually("the calls to be counted", async || {
             (server.get("/api/v2/usage").await.json()["total"]["calls"] == 4).then_some(())
         })
         .await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_wire_has_no_place_for_and_a_model_of_another_vendor_are_refused() {
+    let Some(aimock) = far_sides() else { return };
+    for ((kind, model), (_, other)) in [(WIRES[1], WIRES[2]), (WIRES[2], WIRES[1])] {
+        let server = server_on(kind, &aimock).await;
         let image =
             json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": { "url": "x" } }] }]);
         let answer = server.post("/v1/chat/completions", &json!({ "model": model, "messages": image })).await;
-        if kind != "openai" {
-            let error = answer.json()["error"].clone();
-            assert_eq!((answer.status, &error["code"]), (400, &json!("unsupported_by_provider")), "{kind}");
-            let message = error["message"].as_str().unwrap();
-            assert!(message.contains("image_url") && message.contains(kind), "{message}");
+        let error = answer.json()["error"].clone();
+        assert_eq!((answer.status, &error["code"]), (400, &json!("unsupported_by_provider")), "{kind}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("image_url") && message.contains(kind), "{message}");
+        for (path, status) in [("/v1/responses", 400), ("/v1/embeddings", 404)] {
+            let answer = server.post(path, &json!({ "model": model, "input": "hi" })).await;
+            assert_eq!(answer.status, status, "{kind} {path}");
         }
-        let other = if kind == "anthropic" { "gemini-2.5-flash" } else { "claude-haiku-4-5" };
-        if kind != "openai" {
-            let answer =
-                server.post("/v1/chat/completions", &json!({ "model": other, "messages": [] })).await;
-            assert_eq!(
-                (answer.status, &answer.json()["error"]["code"]),
-                (404, &json!("model_not_found")),
-                "{kind}"
-            );
-        }
+        let answer = server.post("/v1/chat/completions", &json!({ "model": other, "messages": [] })).await;
+        assert_eq!(
+            (answer.status, &answer.json()["error"]["code"]),
+            (404, &json!("model_not_found")),
+            "{kind}"
+        );
     }
 }
