@@ -49,4 +49,6 @@ pub enum IngestStatus {
     Queued,
     DuplicateIgnored,
     ChannelOff,
+    /// The conditions of a webhook do not hold for it.
+    Ignored,
 }

@@ -26,6 +26,7 @@ mod time;
 mod tool;
 mod trace;
 mod usage;
+mod webhook;
 
 pub use approval::{
     ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow,
@@ -74,3 +75,4 @@ pub use time::WireTime;
 pub use tool::{ToolList, ToolRow};
 pub use trace::{EventTrace, TraceEntry, TraceWhat};
 pub use usage::{UsageBy, UsageCounts, UsageQuery, UsageReport, UsageRow};
+pub use webhook::WebhookMessage;

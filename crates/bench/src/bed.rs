@@ -68,6 +68,8 @@ impl Bed {
             engram: EngramSetting::Off,
             allow_local: LocalClients { engram: false, connectors: true },
             tools: ToolboxConfig::built_in(folder.join("data")),
+            hooks: Default::default(),
+            webhooks: Default::default(),
             connectors: Default::default(),
             more_routes: baselines,
         };

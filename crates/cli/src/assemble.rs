@@ -66,6 +66,8 @@ pub(crate) fn server(
             connectors: settings.connector.allow_local.unwrap_or(true),
         },
         tools: tools(settings, effective, home, environment)?,
+        hooks: settings.hooks.clone(),
+        webhooks: settings.webhooks.clone(),
         connectors: Default::default(),
         more_routes: Default::default(),
     })
@@ -250,8 +252,9 @@ pub(crate) fn secrets(settings: &Settings, environment: &Environment) -> Vec<Sec
     // The address without its scheme: webcal is fetched as https.
     let calendars = settings.calendars.values().filter_map(|place| place.split_once("://"));
     let calendars = calendars.map(|(_, address)| SecretString::from(address));
+    let hooks = settings.hooks.secrets().chain(settings.webhooks.secrets()).cloned();
     let known = crate::redact::secrets_of(environment).chain(configured).chain(passwords);
-    known.chain(mcp).chain(calendars).chain(settings.connectors.secrets().cloned()).collect()
+    known.chain(mcp).chain(calendars).chain(hooks).chain(settings.connectors.secrets().cloned()).collect()
 }
 
 fn found_key(environment: &Environment, name: &str) -> Option<FoundKey> {
@@ -293,6 +296,26 @@ mod tests {
     use super::*;
     use crate::config::{Flags, load};
     use crate::redact::Redactor;
+
+    #[test]
+    fn what_webhooks_are_given_in_secret_never_reaches_the_log() {
+        let home = tempfile::tempdir().unwrap();
+        let environment = Environment::from_pairs([
+            (
+                "CORTEX_HOOKS",
+                r#"{"ci": {"key": "first-secret-key", "hmac": {"secret": "second-secret-key"}, "text": "x"}}"#,
+            ),
+            (
+                "CORTEX_WEBHOOKS",
+                r#"{"out": {"source": "a", "url": "https://h.example/third-secret", "headers": {"X-Any": "fourth-secret"},
+                    "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}}"#,
+            ),
+        ]);
+        let effective = load(home.path(), &Flags::default(), &environment).unwrap();
+        let redactor = Redactor::new(secrets(&settings(&effective).unwrap(), &environment));
+        let line = "first-secret-key second-secret-key h.example/third-secret fourth-secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        assert_eq!(redactor.clean(line), "*** *** *** *** ***");
+    }
 
     #[test]
     fn what_tools_are_given_in_secret_never_reaches_the_log() {

@@ -10,6 +10,7 @@ mod effective;
 mod expand;
 mod exposure;
 mod file;
+mod hooks;
 mod kind;
 mod list;
 mod mask;

@@ -1,5 +1,6 @@
 //! Telegram and its kin: processes that know only the wire.
 
+mod check;
 mod discord;
 mod kit;
 mod matrix;
@@ -7,6 +8,7 @@ mod slack;
 mod stdio;
 mod telegram;
 
+pub use check::{ConformanceCheck, Finding, Promise, PromiseState};
 pub use discord::{Discord, DiscordEar, DiscordSettings};
 pub use kit::{
     Button, ChatPlace, Click, ClickAnswer, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear,

@@ -38,3 +38,4 @@ pub use error::{ModelError, ModelsError};
 pub use failover::{Answered, Models, Origin, ProviderInfo};
 pub use price::{Price, PriceTable};
 pub use relay::{ListedModel, RelayBody, RelayCut, RelayPath, RelayRefused, RelayRequest, Relayed};
+pub use retry_after::parse_retry_after;

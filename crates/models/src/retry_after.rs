@@ -7,7 +7,7 @@ use std::time::Duration;
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
 /// How long a server asked to be left alone, seen from `now`; `None` when the text says nothing.
-pub(crate) fn parse(text: &str, now: Millis) -> Option<Duration> {
+pub fn parse_retry_after(text: &str, now: Millis) -> Option<Duration> {
     let text = text.trim();
     let wait = match text.parse::<f64>() {
         Ok(seconds) if seconds.is_nan() || seconds < 0.0 => return None,
@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str, now: Millis) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::parse_retry_after;
     use cortex_types::Millis;
     use std::time::Duration;
 
@@ -30,7 +30,7 @@ mod tests {
     fn check(text: &str, expected_ms: Option<u64>) {
         // Sun, 06 Nov 1994 08:49:37 GMT
         let now = Millis(784_111_777_000);
-        assert_eq!(parse(text, now), expected_ms.map(Duration::from_millis), "{text}");
+        assert_eq!(parse_retry_after(text, now), expected_ms.map(Duration::from_millis), "{text}");
     }
 
     #[test]

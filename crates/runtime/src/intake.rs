@@ -4,7 +4,9 @@ use crate::runtime::Parts;
 use crate::{channel, mint};
 use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
-use cortex_types::{AcceptedEvent, ChannelMode, EventId, Millis, NewEvent, Priority};
+use cortex_types::{
+    AcceptedEvent, ChannelMode, ChannelSettings, EventId, Millis, NewEvent, Priority, is_machine_channel,
+};
 use metrics::counter;
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ pub struct IncomingEvent {
     pub occurred_at: Millis,
     pub metadata_json: Option<String>,
     pub priority: Priority,
-    /// The channel, where it has another name than the source (D18).
+    /// Where it came from when that is a machine, or the name of its channel where the source has another (D18).
     pub channel: Option<String>,
 }
 
@@ -33,11 +35,11 @@ impl Intake {
     pub async fn accept(&self, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
         let channel = draft.channel.as_deref().unwrap_or(&draft.source);
-        if self.0.channels.borrow().mode_of(channel) == ChannelMode::Off {
+        if is_off(&self.0.channels.borrow(), channel, &draft.source) {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
         }
-        if let Some(channel) = &draft.channel {
+        if let Some(channel) = draft.channel.as_deref().filter(|channel| !is_machine_channel(channel)) {
             channel::learn_source(&self.0, &draft.source, channel).await?;
         }
         // An answer to a question goes before the conversation that waits for it (D7).
@@ -81,5 +83,13 @@ impl Intake {
         let outcome = self.0.store.inbox().retry_failed(id, self.0.clock.now()).await?;
         self.0.arrived.notify_one();
         Ok(outcome)
+    }
+}
+
+/// A machine's channel speaks in a topic of another; any other channel is the one its source is on.
+fn is_off(settings: &ChannelSettings, channel: &str, source: &str) -> bool {
+    match is_machine_channel(channel) {
+        true => settings.is_off(channel, source),
+        false => settings.mode_of(channel) == ChannelMode::Off,
     }
 }

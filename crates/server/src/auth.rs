@@ -186,7 +186,7 @@ impl KeyRing {
     }
 }
 
-fn bearer(header: &HeaderValue) -> Option<&[u8]> {
+pub(crate) fn bearer(header: &HeaderValue) -> Option<&[u8]> {
     let (scheme, key) = header.as_bytes().split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"bearer ").then_some(key)
 }

@@ -3,6 +3,8 @@
 use crate::auth::OwnerKey;
 use crate::board::ConnectorBoard;
 use crate::guard::LocalClients;
+use crate::hook::Hooks;
+use crate::webhook::Webhooks;
 use axum::Router;
 use cortex_models::ModelsConfig;
 use cortex_runtime::{EngramSetting, RuntimeConfig};
@@ -40,6 +42,10 @@ pub struct ServeConfig {
     /// Which programs on this machine need no key.
     pub allow_local: LocalClients,
     pub tools: ToolboxConfig,
+    /// Webhooks that come in.
+    pub hooks: Hooks,
+    /// Webhooks that go out.
+    pub webhooks: Webhooks,
     /// Where whoever runs connectors writes how they are.
     pub connectors: ConnectorBoard,
     /// More routes behind the same guard; the benchmarks put their baselines here.

@@ -116,7 +116,7 @@ fn is_open(app: &AppState, request: &Request) -> bool {
     let found = OPEN_ROUTES.iter().find(|route| route.is_at(request.uri().path()));
     match found.map(|route| route.to) {
         None => false,
-        Some(OpenTo::Everybody) => true,
+        Some(OpenTo::Everybody | OpenTo::SendersOfHooks) => true,
         Some(OpenTo::LocalEngramClients) => app.doors.open_to.engram && is_local_program(request),
         Some(OpenTo::LocalConnectors) => app.doors.open_to.connectors && is_local_program(request),
     }
@@ -128,7 +128,7 @@ fn is_local_program(request: &Request) -> bool {
     peer(request).is_loopback() && !headers.contains_key(ORIGIN) && !headers.contains_key(AUTHORIZATION)
 }
 
-fn peer(request: &Request) -> IpAddr {
+pub(crate) fn peer(request: &Request) -> IpAddr {
     request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0)
 }
 

@@ -23,6 +23,7 @@ mod engram;
 mod event;
 mod gardener;
 mod health;
+mod hook;
 mod inbox;
 pub(crate) mod ingest;
 mod key;
@@ -53,6 +54,8 @@ pub enum OpenTo {
     Everybody,
     /// A program on this machine that is no web page, where `engram.allowLocal` says so.
     LocalEngramClients,
+    /// Who shows what the hook asks for; the handler judges that (D72).
+    SendersOfHooks,
     /// The same where `connector.allowLocal` says so, as it does by default (D23).
     LocalConnectors,
 }
@@ -65,6 +68,7 @@ pub const OPEN_ROUTES: &[OpenRoute] = &[
     // Each page below opens by its own token, once.
     OpenRoute { path: "/approve/*", to: OpenTo::Everybody },
     OpenRoute { path: "/engram/*", to: OpenTo::LocalEngramClients },
+    OpenRoute { path: "/hooks/*", to: OpenTo::SendersOfHooks },
     OpenRoute { path: "/connector", to: OpenTo::LocalConnectors },
     OpenRoute { path: "/api/cortex-m/v1/connector", to: OpenTo::LocalConnectors },
     // The session in the path is the credential.
@@ -157,6 +161,7 @@ fn openai_door() -> OpenApiRouter<AppState> {
 fn spine() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(ingest::ingest))
+        .routes(routes!(hook::receive))
         .routes(routes!(outbox::poll))
         .routes(routes!(outbox::ack))
         .routes(routes!(outbox::nack))

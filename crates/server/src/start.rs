@@ -5,6 +5,7 @@ use crate::config::{ReadChannels, ServeConfig};
 use crate::connector::{ConnectorDoor, Hub, HubParts};
 use crate::guard::Doors;
 use crate::state::App;
+use crate::webhook::{WebhookSender, Webhooks};
 use crate::{listener, metrics, routes};
 use cortex_bus::Bus;
 use cortex_models::{Models, ModelsConfig, ModelsError};
@@ -53,12 +54,8 @@ pub struct RunningServer {
     /// Ends the doors first, so that nothing new comes in while turns finish.
     stop_doors: CancellationToken,
     stop_turns: CancellationToken,
-    doors: JoinHandle<()>,
-    turns: JoinHandle<()>,
-    hub: JoinHandle<()>,
-    watcher: JoinHandle<()>,
-    keeper: JoinHandle<()>,
-    gardener: JoinHandle<()>,
+    /// Everything that runs until one of the two; each ends by itself then.
+    tasks: Vec<JoinHandle<()>>,
     toolbox: Arc<Toolbox>,
     store: StoreThread,
     lock: HomeLock,
@@ -90,12 +87,7 @@ pub async fn start_with_clock(
     let address = listener.local_addr().map_err(refused)?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
     let read_channels = Arc::clone(&config.read_channels);
-    let (hub, hub_work) = Hub::new(HubParts {
-        store: store.clone(),
-        outbox: runtime.outbox(),
-        clock: Arc::clone(&clock),
-        stop: stop_doors.clone(),
-    });
+    let (hub, hub_work) = Hub::new(hub_parts(&runtime, &store, &clock, &stop_doors));
     let app = Arc::new(App {
         read_channels: config.read_channels,
         runtime: runtime.clone(),
@@ -107,6 +99,7 @@ pub async fn start_with_clock(
         bus,
         clock: Arc::clone(&clock),
         keys: KeyRing::new(&keys, store.keys().of_connectors().await?),
+        hooks: config.hooks,
         connector_door: ConnectorDoor::new(hub),
         doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.allow_local),
         metrics: metrics::handle(),
@@ -117,31 +110,29 @@ pub async fn start_with_clock(
         stopping: stop_doors.clone(),
     });
     let router = routes::router(Arc::clone(&app), config.more_routes);
+    let client = config.models.client.clone();
     let (models, extracting) = both_models(config.models, config.extraction_models, clock).await?;
     drop(app.models.set(Arc::clone(&models)));
     let gardener = runtime.gardener(extracting);
     drop(app.gardener.set(gardener.clone()));
-    let doors = tokio::spawn(listener::serve(listener, router, stop_doors.clone()));
-    let turns = tokio::spawn(runtime.pump(models).run(stop_turns.clone()));
     let channels = runtime.channels();
-    let keeper_stop = stop_doors.clone();
-    let keeper = tokio::spawn(async move { runtime.keep_time(keeper_stop).await });
-    let garden_stop = stop_doors.clone();
-    let gardener = tokio::spawn(async move { gardener.run(garden_stop).await });
-    let hub = tokio::spawn(hub_work);
-    let watcher = tokio::spawn(watch_store(store, stop_doors.clone()));
+    let mut tasks = spawn_webhooks(config.webhooks, &client, &app);
+    let (keeper_stop, garden_stop) = (stop_doors.clone(), stop_doors.clone());
+    tasks.extend([
+        tokio::spawn(listener::serve(listener, router, stop_doors.clone())),
+        tokio::spawn(runtime.pump(models).run(stop_turns.clone())),
+        tokio::spawn(async move { runtime.keep_time(keeper_stop).await }),
+        tokio::spawn(async move { gardener.run(garden_stop).await }),
+        tokio::spawn(hub_work),
+        tokio::spawn(watch_store(store, stop_doors.clone())),
+    ]);
     Ok(RunningServer {
         address,
         channels,
         read_channels,
         stop_doors,
         stop_turns,
-        doors,
-        turns,
-        hub,
-        watcher,
-        keeper,
-        gardener,
+        tasks,
         toolbox,
         store: store_thread,
         lock,
@@ -175,7 +166,7 @@ impl RunningServer {
     pub async fn stop(self) {
         self.stop_doors.cancel();
         self.stop_turns.cancel();
-        for task in [self.doors, self.turns, self.hub, self.watcher, self.keeper, self.gardener] {
+        for task in self.tasks {
             if let Err(error) = task.await {
                 tracing::error!(%error, "A part of the server ended by a panic");
             }
@@ -235,6 +226,25 @@ async fn chosen_models(config: ModelsConfig, clock: Arc<dyn Clock>) -> Result<Ar
         tracing::warn!(note, "About the models");
     }
     Ok(Arc::new(models))
+}
+
+fn hub_parts(runtime: &Runtime, store: &Store, clock: &Arc<dyn Clock>, stop: &CancellationToken) -> HubParts {
+    HubParts { store: store.clone(), outbox: runtime.outbox(), clock: Arc::clone(clock), stop: stop.clone() }
+}
+
+/// Sends what the outbox has for receivers, until the doors close.
+fn spawn_webhooks(webhooks: Webhooks, client: &reqwest::Client, app: &App) -> Vec<JoinHandle<()>> {
+    let spawn = |webhook| {
+        let sender = WebhookSender {
+            webhook,
+            outbox: app.outbox.clone(),
+            store: app.store.clone(),
+            client: client.clone(),
+            clock: Arc::clone(&app.clock),
+        };
+        tokio::spawn(sender.run(app.stopping.clone()))
+    };
+    webhooks.into_list().into_iter().map(spawn).collect()
 }
 
 /// Compares the file with itself once, then asks an unwell store until it is well.

@@ -5,6 +5,7 @@ use crate::board::ConnectorBoard;
 use crate::config::ReadChannels;
 use crate::connector::ConnectorDoor;
 use crate::guard::Doors;
+use crate::hook::Hooks;
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_runtime::{Gardener, Intake, OutboxDesk, Runtime};
@@ -31,6 +32,7 @@ pub(crate) struct App {
     pub(crate) bus: Bus,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keys: KeyRing,
+    pub(crate) hooks: Hooks,
     pub(crate) connector_door: ConnectorDoor,
     pub(crate) doors: Doors,
     pub(crate) metrics: PrometheusHandle,

@@ -3,7 +3,7 @@
 use crate::{Store, StoreError, outbox, topic};
 use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{
-    Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, INTERNAL_CHANNELS, Millis, TopicRef,
+    Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, Millis, TopicRef, is_machine_channel,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use std::cmp::Reverse;
@@ -146,7 +146,7 @@ fn origin(connection: &Connection, event_seq: i64) -> Result<String, StoreError>
     let (channel, source): (String, String) = connection
         .prepare_cached("SELECT coalesce(channel, source), source FROM inbox_messages WHERE seq = ?1")?
         .query_row([event_seq], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let follows = INTERNAL_CHANNELS.contains(&channel.as_str()) && listed(connection, &channel)?.is_none();
+    let follows = is_machine_channel(&channel) && listed(connection, &channel)?.is_none();
     Ok(if follows { source } else { channel })
 }
 

@@ -48,14 +48,14 @@ impl Connectors<'_> {
     ) -> Result<Option<ConnectorSession>, StoreError> {
         self.0
             .write(move |connection| {
-                Ok(connection
+                connection
                     .prepare_cached(
                         "UPDATE connector_sessions SET seen_at = ?2 WHERE sha256 = ?1 AND seen_at > ?3
                          RETURNING key_id, connector_id, source",
                     )?
                     .query_row(params![sha256, now.0, now.before(IDLE_MAX).0], |row| Ok(session(row)))
                     .optional()?
-                    .transpose()?)
+                    .transpose()
             })
             .await
     }

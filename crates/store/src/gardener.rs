@@ -193,8 +193,10 @@ impl GardenerDiary<'_> {
     }
 }
 
+/// `is_machine_channel`, in SQL.
 const BY_PEOPLE: &str =
-    "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')";
+    "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')
+    AND coalesce(inbox_messages.channel, '') NOT GLOB 'hook:*'";
 
 fn runs(connection: &Connection) -> Result<Vec<GardenerRun>, StoreError> {
     let mut statement = connection

@@ -121,7 +121,7 @@ impl TestConnector {
     pub async fn event(&mut self) -> Value {
         match self.hear().await {
             Heard::Event(event) => event,
-            other => panic!("expected an event, heard {other:?}"),
+            other @ (Heard::Text(_) | Heard::Closed(_)) => panic!("expected an event, heard {other:?}"),
         }
     }
 
@@ -133,7 +133,9 @@ impl TestConnector {
             match self.hear().await {
                 Heard::Event(event) => events.push(event),
                 Heard::Text(text) if text == "pong" => return events,
-                other => panic!("expected events and a pong, heard {other:?}"),
+                other @ (Heard::Text(_) | Heard::Closed(_)) => {
+                    panic!("expected events and a pong, heard {other:?}")
+                }
             }
         }
     }

@@ -17,17 +17,31 @@ const RUN_MAX: Duration = Duration::from_secs(120);
 pub enum ForeignClients {
     /// npm `openai`, in `target/npm/openai`.
     Node,
-    /// PyPI `openai`, `cloudevents` and `websockets`, in `target/pypi/clients`.
+    /// PyPI `openai`, `cloudevents`, `websockets` and `standardwebhooks`, in `target/pypi/clients`.
     Python,
 }
 
 impl ForeignClients {
     /// Runs a script to its end and gives what it wrote to its standard output, or the whole of it as an error when it
-    /// failed. Proxies of this machine are kept from it.
+    /// failed. `None` when its packages are not there.
+    pub async fn run(self, script: &Path, variables: &[(&str, &str)]) -> io::Result<Option<String>> {
+        let Some(mut command) = self.command(script)? else { return Ok(None) };
+        command.envs(variables.iter().copied());
+        let output = tokio::time::timeout(RUN_MAX, command.output())
+            .await
+            .map_err(|_| io::Error::other(format!("{} never ended", script.display())))??;
+        if output.status.success() {
+            Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()))
+        } else {
+            Err(io::Error::other(everything(script, &output)))
+        }
+    }
+
+    /// A script that is ready to run, and ends with its handle. Proxies of this machine are kept from it.
     ///
     /// Where the packages are not installed this says so and gives `None`: the test has nothing to do.
     /// With `CORTEX_REQUIRE_ALL=1` it is an error instead.
-    pub async fn run(self, script: &Path, variables: &[(&str, &str)]) -> io::Result<Option<String>> {
+    pub fn command(self, script: &Path) -> io::Result<Option<Command>> {
         if !self.is_installed() {
             let missing = format!("{} is not there; cargo xtask test installs it", self.folder().display());
             if std::env::var_os(REQUIRE_ALL_VARIABLE).is_some_and(|value| value == "1") {
@@ -37,19 +51,12 @@ impl ForeignClients {
             return Ok(None);
         }
         let mut command = Command::new(self.program());
-        command.arg(script).envs(self.environment()?).envs(variables.iter().copied());
+        command.arg(script).envs(self.environment()?);
         for proxy in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
             command.env_remove(proxy);
         }
         command.stdin(Stdio::null()).kill_on_drop(true);
-        let output = tokio::time::timeout(RUN_MAX, command.output())
-            .await
-            .map_err(|_| io::Error::other(format!("{} never ended", script.display())))??;
-        if output.status.success() {
-            Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()))
-        } else {
-            Err(io::Error::other(everything(script, &output)))
-        }
+        Ok(Some(command))
     }
 
     fn folder(self) -> PathBuf {

@@ -36,6 +36,8 @@ pub struct ServerSetup {
     engram: EngramSetting,
     allow_local: LocalClients,
     listen: Ipv4Addr,
+    hooks: Value,
+    webhooks: Value,
 }
 
 impl ServerSetup {
@@ -51,6 +53,8 @@ impl ServerSetup {
             engram: EngramSetting::Off,
             allow_local: LocalClients { engram: false, connectors: true },
             listen: Ipv4Addr::LOCALHOST,
+            hooks: json!({}),
+            webhooks: json!({}),
         }
     }
 
@@ -113,6 +117,18 @@ impl ServerSetup {
         self
     }
 
+    /// Webhooks that come in, as the settings have them.
+    pub fn hooks(mut self, hooks: Value) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
+    /// Webhooks that go out, as the settings have them.
+    pub fn webhooks(mut self, webhooks: Value) -> Self {
+        self.webhooks = webhooks;
+        self
+    }
+
     /// Memory is kept by the Engram service that is meant.
     pub fn engram(mut self, setting: EngramSetting) -> Self {
         self.engram = setting;
@@ -155,6 +171,8 @@ impl ServerSetup {
             engram: self.engram.clone(),
             allow_local: self.allow_local,
             tools,
+            hooks: serde_json::from_value(self.hooks.clone()).expect("the hooks are in order"),
+            webhooks: serde_json::from_value(self.webhooks.clone()).expect("the webhooks are in order"),
             connectors: Default::default(),
             more_routes: self.more_routes.clone(),
         };

@@ -4,8 +4,16 @@ use crate::status::UnknownStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Channels of events that come from inside. Unlisted, they may do what the channel of their topic may (D18).
-pub const INTERNAL_CHANNELS: [&str; 2] = ["cron", "router"];
+/// Channels of events that come from inside.
+const INTERNAL_CHANNELS: [&str; 2] = ["cron", "router"];
+
+/// What a webhook brings has the channel of this start and the hook's name (D72).
+pub const HOOK_CHANNEL_START: &str = "hook:";
+
+/// Whether no person speaks on a channel. Unlisted, it may do what the channel of its topic may (D18).
+pub fn is_machine_channel(channel: &str) -> bool {
+    INTERNAL_CHANNELS.contains(&channel) || channel.starts_with(HOOK_CHANNEL_START)
+}
 
 crate::status::status_type!(
     /// What a channel may do (D18).
@@ -101,7 +109,7 @@ impl ChannelSettings {
 
     /// The mode of an event's channel; `source` is where its topic is.
     pub fn mode_of_event(&self, channel: &str, source: &str) -> ChannelMode {
-        let follows = INTERNAL_CHANNELS.contains(&channel) && !self.channels.contains_key(channel);
+        let follows = is_machine_channel(channel) && !self.channels.contains_key(channel);
         self.mode_of(if follows { source } else { channel })
     }
 
@@ -162,6 +170,15 @@ mod tests {
         assert!(settings.is_off("cron", "webchat") && !settings.is_off("webchat", "webchat"));
         let settings = listed(&[("webchat", ChannelMode::Shadow), ("cron", ChannelMode::Live)]);
         assert!(!settings.may_say("cron", "webchat") && !settings.is_off("cron", "webchat"));
+    }
+
+    #[test]
+    fn what_a_webhook_brings_may_do_what_the_channel_of_its_topic_may() {
+        let settings = listed(&[("webchat", ChannelMode::Live), ("hook:quiet", ChannelMode::Shadow)]);
+        assert_eq!(settings.mode_of_event("hook:ci", "webchat"), ChannelMode::Live);
+        assert_eq!(settings.mode_of_event("hook:ci", "hook:ci"), ChannelMode::Off);
+        assert_eq!(settings.mode_of_event("hook:quiet", "webchat"), ChannelMode::Shadow);
+        assert_eq!(settings.mode_of_event("webhook", "webchat"), ChannelMode::Off);
     }
 
     #[test]

@@ -62,7 +62,9 @@ const PYTHON: Tool = Tool { program: "python3", origin: Origin::Debian(PYTHON_PA
 /// Every client for Python that a suite uses; the name is that of its folder.
 pub(crate) const PYTHON_CLIENTS: Tool = Tool {
     program: "clients",
-    origin: Origin::Pypi { packages: &["openai==3.49.0", "cloudevents==2.2.0", "websockets==17.4"] },
+    origin: Origin::Pypi {
+        packages: &["openai==3.49.0", "cloudevents==2.2.0", "websockets==17.4", "standardwebhooks==1.1.0"],
+    },
 };
 
 /// Newer than what Debian has, for packages that ask for it; npm brings it like any other package.
@@ -254,9 +256,10 @@ mod tests {
     fn packages_of_pypi_are_found_again_in_their_versions_only() {
         let (root, mut toolbox) = with_program("target/pypi/clients/bin", "python3");
         assert!(!toolbox.has(&PYTHON_CLIENTS), "an installation that was cut short");
-        for (installed, expected) in
-            [("openai==1.0.0", false), ("openai==3.49.0\ncloudevents==2.2.0\nwebsockets==17.4", true)]
-        {
+        for (installed, expected) in [
+            ("openai==1.0.0", false),
+            ("openai==3.49.0\ncloudevents==2.2.0\nwebsockets==17.4\nstandardwebhooks==1.1.0", true),
+        ] {
             std::fs::write(root.path().join("target/pypi/clients").join(PYPI_DONE), installed).unwrap();
             let mut toolbox = Toolbox::new(root.path(), &OsString::new(), false).unwrap();
             assert_eq!(toolbox.has(&PYTHON_CLIENTS), expected, "{installed}");

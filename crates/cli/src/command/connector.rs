@@ -1,5 +1,6 @@
 //! `cortex connector`.
 
+mod check;
 mod discord;
 mod list;
 mod matrix;
@@ -25,6 +26,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
+    Check(check::Args),
     Telegram(telegram::Args),
     Matrix(matrix::Args),
     Discord(discord::Args),
@@ -38,6 +40,7 @@ enum Action {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.action {
+        Action::Check(args) => check::run(args, context),
         Action::Telegram(args) => telegram::run(args, context),
         Action::Matrix(args) => matrix::run(args, context),
         Action::Discord(args) => discord::run(args, context),

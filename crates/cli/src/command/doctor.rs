@@ -47,6 +47,7 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
         checks.extend(opening::checks(settings, effective));
         checks.extend(counts.as_ref().map(|counts| opening::users(&counts.users, settings)));
         checks.push(opening::channels(settings));
+        checks.extend(opening::hooks(settings));
     }
     if let (Some(counts), Some(embedder)) = (&counts, &embedder) {
         checks.push(service::vectors(counts.vectors, embedder, server.memory.as_ref()));

@@ -1,6 +1,6 @@
 //! What a value may be: checked the same way whether it came from the file, a variable or a flag.
 
-use super::{blocks, channels, connectors, host_address, providers};
+use super::{blocks, channels, connectors, hooks, host_address, providers};
 use serde_json::{Map, Value, json};
 
 /// The kinds of values.
@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Channels,
     Hippocampus,
     Identities,
+    Hooks,
+    Webhooks,
 }
 
 impl Kind {
@@ -70,6 +72,8 @@ impl Kind {
             Self::Channels => return channels::check_channels(value).map(|()| value.clone()),
             Self::Hippocampus => return channels::check_hippocampus(value).map(|()| value.clone()),
             Self::Identities => return channels::check_identities(value).map(|()| value.clone()),
+            Self::Hooks => return hooks::check_hooks(value).map(|()| value.clone()),
+            Self::Webhooks => return hooks::check_webhooks(value).map(|()| value.clone()),
         };
         if fits {
             Ok(value.clone())
@@ -114,7 +118,9 @@ impl Kind {
             | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
-            | Self::Identities => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
+            | Self::Identities
+            | Self::Hooks
+            | Self::Webhooks => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         };
         self.check(&read)
     }
@@ -142,6 +148,8 @@ impl Kind {
             Self::Channels => "an object {\"<channel>\": \"off\", \"shadow\" or \"live\"}".to_owned(),
             Self::Hippocampus => "an object {\"enabled\": true or false}".to_owned(),
             Self::Identities => "an object {\"<name>\": [\"<userId>\", …]}".to_owned(),
+            Self::Hooks => "an object {\"<name>\": {key, text, …}}".to_owned(),
+            Self::Webhooks => "an object {\"<name>\": {source, url, secret}}".to_owned(),
         }
     }
 
@@ -176,6 +184,8 @@ impl Kind {
                 "properties": {"enabled": {"type": "boolean"}},
             }),
             Self::Identities => channels::identities_schema(),
+            Self::Hooks => hooks::hooks_schema(),
+            Self::Webhooks => hooks::webhooks_schema(),
             Self::Providers => providers::schema(),
         };
         schema.as_object().cloned().unwrap_or_default()
@@ -207,7 +217,9 @@ impl Kind {
             | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
-            | Self::Identities => "object".to_owned(),
+            | Self::Identities
+            | Self::Hooks
+            | Self::Webhooks => "object".to_owned(),
         }
     }
 
@@ -235,7 +247,9 @@ impl Kind {
             | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
-            | Self::Identities => name.to_owned(),
+            | Self::Identities
+            | Self::Hooks
+            | Self::Webhooks => name.to_owned(),
             Self::Text
             | Self::Host
             | Self::Integer { .. }

@@ -8,6 +8,8 @@ use serde_json::Value;
 use std::ops::Range;
 
 pub(crate) const MASK: &str = "***";
+/// The key whose blocks hold addresses that are secrets.
+const WEBHOOKS: &str = "webhooks";
 
 /// Whether a name inside a block holds something secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
@@ -33,8 +35,19 @@ pub(crate) fn masked(key: &Key, value: &Value) -> Value {
             };
             places.iter().map(|(name, place)| (name.clone(), shown(place))).collect()
         }
+        (Kind::Webhooks, value) => with_hidden_addresses(masked_deep(value)),
         (_, value) => masked_deep(value),
     }
+}
+
+/// Many a receiver knows its senders by the path of its address alone.
+fn with_hidden_addresses(mut webhooks: Value) -> Value {
+    for webhook in webhooks.as_object_mut().into_iter().flat_map(|webhooks| webhooks.values_mut()) {
+        if let Some(url) = webhook.get_mut("url") {
+            *url = Value::from(MASK);
+        }
+    }
+    webhooks
 }
 
 fn masked_deep(value: &Value) -> Value {
@@ -102,6 +115,12 @@ pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
 
 fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
     for property in &object.properties {
+        if let (WEBHOOKS, Some(webhooks)) = (property.name.as_str(), property.value.as_object()) {
+            let fields = webhooks.properties.iter().filter_map(|webhook| webhook.value.as_object());
+            let urls =
+                fields.flat_map(|fields| &fields.properties).filter(|field| field.name.as_str() == "url");
+            ranges.extend(urls.map(|url| inside(&url.value)));
+        }
         let (is_block, is_name) =
             (is_secret_block(property.name.as_str()), is_secret_name(property.name.as_str()));
         match property.value.as_object() {
@@ -238,6 +257,16 @@ mod tests {
             json!({"a": {"command": "x", "args": ["--token", "abc", "--api-key=abc", "-y", "--depth=3", "https://h/?key=abc"]}}),
             json!({"a": {"command": "x", "args": ["--token", "***", "--api-key=***", "-y", "--depth=3", "https://h/?key=***"]}}),
         );
+        check_listed(
+            "hooks",
+            json!({"ci": {"key": "abc", "hmac": {"secret": "abc", "header": "X-Sig"}, "secret": "abc", "text": "x"}}),
+            json!({"ci": {"key": "***", "hmac": {"secret": "***", "header": "X-Sig"}, "secret": "***", "text": "x"}}),
+        );
+        check_listed(
+            "webhooks",
+            json!({"out": {"source": "a", "url": "https://h/abc", "secret": "abc", "headers": {"A": "abc"}}}),
+            json!({"out": {"source": "a", "url": "***", "secret": "***", "headers": {"A": "***"}}}),
+        );
         check_listed("ingestApiKey", json!("abc"), json!("***"));
         check_listed("ingestApiKey", json!(null), json!(null));
     }
@@ -255,6 +284,10 @@ mod tests {
         check_excerpt(
             r#"{"mcpServers": {"w": {"url": "u", "headers": {"A": "abc"}, "env": {"B": 7}}}}"#,
             r#"{"mcpServers": {"w": {"url": "u", "headers": {"A": "***"}, "env": {"B": *}}}}"#,
+        );
+        check_excerpt(
+            r#"{"webhooks": {"out": {"source": "a", "url": "https://h/p", "secret": "abc"}}}"#,
+            r#"{"webhooks": {"out": {"source": "a", "url": "***********", "secret": "***"}}}"#,
         );
         check_excerpt(
             r#"{"calendars": {"work": "https://c/p"}}"#,

@@ -5,6 +5,7 @@ use super::channels::{ChannelEntry, Hippocampus};
 use super::connectors::ConnectorsBlock;
 use super::effective::Effective;
 use cortex_models::{EmbeddingSettings, ProviderSettings};
+use cortex_server::{Hooks, Webhooks};
 use cortex_tools::{HostPort, McpServers};
 use cortex_types::{ChannelMode, ChannelSettings};
 use secrecy::SecretString;
@@ -63,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) skill_isolation: Isolation,
     pub(crate) undeclared_tools: Undeclared,
     pub(crate) mcp_servers: McpServers,
+    pub(crate) hooks: Hooks,
+    pub(crate) webhooks: Webhooks,
     pub(crate) egress_allow: Vec<HostPort>,
     pub(crate) calendars: BTreeMap<String, String>,
     pub(crate) tool_timeout_ms: u64,

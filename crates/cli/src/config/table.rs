@@ -285,6 +285,18 @@ pub(crate) const KEYS: &[Key] = &[
         "MCP servers whose tools may be called: {\"<name>\": {command, args, env} or {url, headers}}.",
     ),
     key(
+        "hooks",
+        Kind::Hooks,
+        Fallback::EmptyObject,
+        "Webhooks that come in at /hooks/<name>: {\"<name>\": {key, hmac, secret, text, topic, user, id, when, to}}; docs/webhooks.md.",
+    ),
+    key(
+        "webhooks",
+        Kind::Webhooks,
+        Fallback::EmptyObject,
+        "Where the messages of a source are posted: {\"<name>\": {source, url, secret, timeoutMs, headers}}; docs/webhooks.md.",
+    ),
+    key(
         "egressAllow",
         Kind::HostPorts,
         Fallback::EmptyList,

@@ -389,6 +389,50 @@ fn a_host_that_others_reach_needs_leave_and_a_long_key() {
 }
 
 #[test]
+fn a_wrong_webhook_is_told_which_field_is_wrong_and_shows_no_secret() {
+    check_file(
+        "{\n  \"hooks\": {\"ci\": {\"key\": \"s3cret-s3cret-s3cret\", \"text\": \"Build {{status}}\"}}\n}\n",
+        expect![[r#"
+            config
+
+              × [HOME]/server.json:2: hooks is wrong: ci.text "status" is no JSON pointer; one starts with /
+               ╭─[[HOME]/server.json:2:12]
+             1 │ {
+             2 │   "hooks": {"ci": {"key": "********************", "text": "Build {{status}}"}}
+               ·            ─────────────────────────────────┬─────────────────────────────────
+               ·                                             ╰── here
+             3 │ }
+               ╰────
+              help: give an object {"<name>": {key, text, …}}, or remove the key for the default {}
+        "#]],
+    );
+    check_file(
+        "{\"webhooks\": {\"out\": {\"source\": \"a\", \"url\": \"https://h/s3cret\", \"secret\": \"s3cret\"}}}",
+        expect![[r#"
+            config
+
+              × [HOME]/server.json:1: webhooks is wrong: out.secret must start with whsec_
+               ╭─[[HOME]/server.json:1:14]
+             1 │ {"webhooks": {"out": {"source": "a", "url": "****************", "secret": "******"}}}
+               ·              ───────────────────────────────────┬───────────────────────────────────
+               ·                                                 ╰── here
+               ╰────
+              help: give an object {"<name>": {source, url, secret}}, or remove the key for the default {}
+        "#]],
+    );
+    check(
+        &Cortex::new().with("CORTEX_HOOKS", r#"{"ci": {"text": "x"}}"#),
+        &["config", "--server", "--list"],
+        expect![[r#"
+            config
+
+              × CORTEX_HOOKS: hooks is wrong: ci.key (or hmac, or secret) is required: a sender must prove itself by one of them
+              help: set it to an object {"<name>": {key, text, …}}, or unset it
+        "#]],
+    );
+}
+
+#[test]
 fn a_file_that_is_not_utf_8_or_not_a_file_is_refused() {
     let cortex = Cortex::new().with_file("");
     std::fs::write(cortex.path("server.json"), b"{\n\"model\": \"\xff\"}").unwrap();

@@ -57,6 +57,8 @@ fn the_listing_shows_every_key_with_its_default() {
         skillIsolation          "thread"                  default
         undeclaredTools         "run"                     default
         mcpServers              {}                        default
+        hooks                   {}                        default
+        webhooks                {}                        default
         egressAllow             []                        default
         calendars               {}                        default
         approvalTtlMinutes      15                        default

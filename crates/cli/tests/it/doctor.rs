@@ -143,6 +143,20 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
+fn hooks_whose_answers_nothing_fetches_are_told() {
+    let hook = json!({"key": "key-of-a-hook-0123456789", "text": "x"});
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let settings = json!({
+        "hooks": {"ci": hook, "house": hook, "door": {"key": hook["key"], "text": "x", "to": {"source": "a", "topic": "b"}}},
+        "webhooks": {"out": {"source": "hook:house", "url": "http://127.0.0.1:9/", "secret": secret}},
+    });
+    let cortex = Cortex::quiet().with_file(&settings.to_string());
+    check_found(&cortex, "hooks", "warning", "answers of hook:ci wait until a connector polls them");
+    let (_, message) = found(&cortex, "hooks");
+    assert!(!message.contains("house") && !message.contains("door"), "{message}");
+}
+
+#[test]
 fn a_running_home_and_the_same_home_stopped() {
     let cortex = Cortex::quiet().started();
     assert_eq!(cortex.run(&["send", "hello"]).code, Some(0));
@@ -155,7 +169,7 @@ fn a_running_home_and_the_same_home_stopped() {
         files     ok       database and credentials are their owner's alone
         settings  ok       there is no server.json; the defaults hold
         server    ok       runs and is well, pid [PID]
-        database  ok       schema 5
+        database  ok       schema 6
         model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
         memory    ok       kept in this home
         openings  ok       no door is open without a key, and only this machine reaches them
@@ -184,7 +198,7 @@ fn a_running_home_and_the_same_home_stopped() {
         files     ok       database and credentials are their owner's alone
         settings  ok       there is no server.json; the defaults hold
         server    warning  it does not run; `cortex start` starts it
-        database  ok       schema 5
+        database  ok       schema 6
         model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
         memory    ok       kept in this home
         openings  ok       no door is open without a key, and only this machine reaches them

@@ -40,7 +40,7 @@ fn the_help_names_every_command() {
           context      See what the model would see, summarise it, and take a summary back
           usage        Show what the models were asked and what it cost
           config       Show the server's settings
-          key          Show a key of this home
+          key          Keys: the owner's, and one for each connector
           bench        Measure this program against baselines of its own: exit 1 when a goal is missed
           completions  Print the completions of a shell
           man          Print the manual page

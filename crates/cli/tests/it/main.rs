@@ -9,6 +9,7 @@ mod config_errors;
 mod config_listing;
 mod config_precedence;
 mod connector;
+mod connector_check;
 mod cortex;
 mod doctor;
 mod exit_codes;

@@ -35,9 +35,13 @@ pub(crate) async fn hand_in(
             Ok(answer) => {
                 return Ok(match (answer.status, answer.event_id) {
                     (IngestStatus::Queued, Some(id)) => HandedIn::Queued(id),
-                    (IngestStatus::Queued | IngestStatus::DuplicateIgnored | IngestStatus::ChannelOff, _) => {
-                        HandedIn::Settled
-                    }
+                    (
+                        IngestStatus::Queued
+                        | IngestStatus::DuplicateIgnored
+                        | IngestStatus::ChannelOff
+                        | IngestStatus::Ignored,
+                        _,
+                    ) => HandedIn::Settled,
                 });
             }
             Err(error) => error,

@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod bot_api;
+mod check;
 mod command;
 mod discord;
 mod discord_api;
+mod document;
 mod door;
+mod example;
 mod homeserver;
 mod ledger;
 mod matrix;

@@ -4,7 +4,7 @@ use crate::runtime::Parts;
 use cortex_brain::KnownFact;
 use cortex_store::{FactsInPrompt, HotFact, PromptScopes};
 use cortex_types::limits::KNOWN_FACTS_MAX;
-use cortex_types::{Accounts, Event, FactScope, INTERNAL_CHANNELS};
+use cortex_types::{Accounts, Event, FactScope, is_machine_channel};
 
 /// What holds everywhere, for this person, on this channel and in this topic.
 pub(crate) fn facts_to_read(parts: &Parts, event: &Event, accounts: &Accounts) -> FactsInPrompt {
@@ -33,9 +33,8 @@ pub(crate) async fn known_facts(
     (0..).zip(texts).map(|(seq, text)| KnownFact { seq, text }).collect()
 }
 
-/// An event from inside holds where its topic is (D18).
+/// An event that nobody said holds where its topic is (D18).
 fn scopes(event: &Event, accounts: &Accounts) -> PromptScopes {
-    let is_internal = INTERNAL_CHANNELS.contains(&event.channel.as_str());
-    let channel = if is_internal { &event.topic.source } else { &event.channel };
+    let channel = if is_machine_channel(&event.channel) { &event.topic.source } else { &event.channel };
     PromptScopes { places: FactScope::places(&event.topic, channel), people: accounts.clone() }
 }

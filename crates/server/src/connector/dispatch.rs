@@ -4,7 +4,7 @@ use super::frame::{OutboundMessage, outbound};
 use super::hub::{Hub, HubParts};
 use cortex_store::{ConnectorBinding, MessageCause, ReturnedLease, StoreError};
 use cortex_types::limits::POLL_BATCH_MAX;
-use cortex_types::{Delivery, INTERNAL_CHANNELS, LeaseToken, Millis, OutboxId};
+use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, is_machine_channel};
 use futures::future::join_all;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -339,7 +339,7 @@ impl Dispatcher {
 /// The id of the connector's event that led to a message; what came from inside has none.
 fn asked_by(cause: &MessageCause) -> Option<&str> {
     let channel = cause.channel.as_deref()?;
-    if INTERNAL_CHANNELS.contains(&channel) { None } else { cause.external_message_id.as_deref() }
+    if is_machine_channel(channel) { None } else { cause.external_message_id.as_deref() }
 }
 
 /// The newest entries of a map; older ones are forgotten.

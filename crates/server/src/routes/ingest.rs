@@ -32,6 +32,11 @@ pub(crate) async fn ingest(
     caller.may_use(&event.source)?;
     let accepted = app.intake.accept(event).await?;
     fail_point!("ingest.before_response");
+    Ok(answered(accepted))
+}
+
+/// What the sender is told.
+pub(crate) fn answered(accepted: AcceptedEvent) -> (StatusCode, Json<IngestAnswer>) {
     let (code, event_id, status) = match accepted {
         AcceptedEvent::Queued(id) => (StatusCode::ACCEPTED, Some(id), IngestStatus::Queued),
         AcceptedEvent::Duplicate { first, .. } => {
@@ -39,7 +44,7 @@ pub(crate) async fn ingest(
         }
         AcceptedEvent::ChannelOff => (StatusCode::OK, None, IngestStatus::ChannelOff),
     };
-    Ok((code, Json(IngestAnswer { event_id, status })))
+    (code, Json(IngestAnswer { event_id, status }))
 }
 
 /// Checks the body of an ingest; a refusal names every bad field.

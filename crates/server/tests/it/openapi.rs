@@ -9,7 +9,7 @@ pub(crate) fn routes() -> Vec<(String, String)> {
     let document = serde_json::to_value(cortex_server::openapi()).unwrap();
     let paths = document["paths"].as_object().unwrap().iter();
     let routes = paths.flat_map(|(path, methods)| {
-        let filled = path.replace("{id}", "evt_01J00000000000000000000000");
+        let filled = path.replace("{id}", "evt_01J00000000000000000000000").replace("{name}", "ci");
         methods.as_object().unwrap().keys().map(move |method| (method.to_uppercase(), filled.clone()))
     });
     routes.collect()
@@ -25,7 +25,8 @@ async fn the_document_is_served_as_it_was_agreed() {
 
 #[tokio::test]
 async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones() {
-    let server = ServerSetup::echoing().connectors_need_a_key().start().await;
+    let hooks = json!({ "ci": { "key": "key-of-a-hook-0123456789", "text": "x" } });
+    let server = ServerSetup::echoing().connectors_need_a_key().hooks(hooks).start().await;
     let routes = routes();
     assert!(routes.len() >= 39, "{routes:?}");
     for noun in ["approvals", "grants", "schedules", "tools"] {
@@ -71,6 +72,7 @@ fn the_open_routes_are_health_and_doors_with_a_credential_of_their_own() {
     let to_all = ["/health", "/healthz", "/readyz", "/approve/*"].map(|path| (path, OpenTo::Everybody));
     let doors = [
         ("/engram/*", OpenTo::LocalEngramClients),
+        ("/hooks/*", OpenTo::SendersOfHooks),
         ("/connector", OpenTo::LocalConnectors),
         ("/api/cortex-m/v1/connector", OpenTo::LocalConnectors),
         ("/connector/*", OpenTo::Everybody),

@@ -2,7 +2,7 @@
 
 use super::{OutboxMessage, bell, of_event, suppress};
 use crate::{StoreError, channel, inbox};
-use cortex_types::{Event, EventId, INTERNAL_CHANNELS, LeaseToken, Millis, OutboxId};
+use cortex_types::{Event, EventId, LeaseToken, Millis, OutboxId, is_machine_channel};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// What a message answers, as far as its receiver can know it.
@@ -21,7 +21,7 @@ pub struct MessageCause {
 impl MessageCause {
     /// Whether somebody sent the event; those of schedules and ops come from inside.
     fn is_of_a_person(&self) -> bool {
-        self.channel.as_deref().is_some_and(|channel| !INTERNAL_CHANNELS.contains(&channel))
+        self.channel.as_deref().is_some_and(|channel| !is_machine_channel(channel))
     }
 }
 
@@ -73,6 +73,7 @@ fn last_metadata(connection: &Connection, topic: i64) -> Result<Option<String>, 
     let mut statement = connection.prepare_cached(
         "SELECT metadata_json FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq
          WHERE turns.topic_id = ?1 AND turns.role = 'user' AND coalesce(channel, '') NOT IN ('cron', 'router')
+           AND coalesce(channel, '') NOT GLOB 'hook:*'
          ORDER BY turns.id DESC LIMIT 1",
     )?;
     Ok(statement.query_row([topic], |row| row.get(0)).optional()?.flatten())

@@ -82,6 +82,18 @@ async fn the_history_keeps_who_spoke_and_the_line_of_attachments() {
 }
 
 #[tokio::test]
+async fn only_what_people_said_is_learned_from() {
+    let store = TempStore::create();
+    for channel in [Some("cron"), None, Some("hook:ci"), Some("router"), Some("hooked")] {
+        let said = new_event(&topic("a", "t"), channel.unwrap_or("a person"));
+        answer(&store, NewEvent { channel: channel.map(str::to_owned), ..said }, None).await;
+    }
+    let behind = store.gardener().unextracted(100).await.unwrap().unwrap();
+    let texts: Vec<&str> = behind.lines.iter().map(|line| line.content.as_str()).collect();
+    assert_eq!((texts, behind.last), (vec!["a person", "hooked"], 10));
+}
+
+#[tokio::test]
 async fn the_one_cursor_is_shown_for_each_topic() {
     let store = TempStore::create();
     let cursors =

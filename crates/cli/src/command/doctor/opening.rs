@@ -56,6 +56,19 @@ pub(super) fn users(seen: &[String], settings: &Settings) -> Check {
     Check::warning("users", message)
 }
 
+/// Answers to webhooks that nothing here fetches.
+pub(super) fn hooks(settings: &Settings) -> Option<Check> {
+    let waiting: Vec<String> =
+        settings.hooks.own_sources().filter(|source| !settings.webhooks.take(source)).collect();
+    (!waiting.is_empty()).then(|| {
+        let message = format!(
+            "answers of {} wait until a connector polls them; give the hook a `to`, or post them with webhooks",
+            one_line(&waiting.join(", "), 120)
+        );
+        Check::warning("hooks", message)
+    })
+}
+
 /// Channels from which nothing leaves.
 pub(super) fn channels(settings: &Settings) -> Check {
     let channels = settings.channel_settings();

@@ -1,0 +1,86 @@
+//! The body of a webhook as one value: JSON, a form, or plain text.
+
+use crate::body::is_too_deep;
+use cortex_types::limits::JSON_DEPTH_MAX;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use serde_json::{Map, Value};
+
+/// The field in which GitHub and others put JSON when they send a form.
+const FORM_PAYLOAD: &str = "payload";
+
+/// Reads a body by its content type; without one, what is JSON is JSON.
+pub(crate) fn read_payload(headers: &HeaderMap, body: &[u8]) -> Result<Value, String> {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
+    if content_type.starts_with("application/x-www-form-urlencoded") {
+        return read_form(body);
+    }
+    if content_type.contains("json") {
+        return read_json(body)?.ok_or_else(|| "Request body must be valid JSON".to_owned());
+    }
+    let is_text = content_type.starts_with("text/");
+    if let Some(value) = if is_text { None } else { read_json(body)? } {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(body).map_err(|_| "Request body must be JSON, a form or UTF-8 text")?;
+    Ok(Value::from(text))
+}
+
+/// None when it is no JSON.
+fn read_json(body: &[u8]) -> Result<Option<Value>, String> {
+    if is_too_deep(body) {
+        return Err(format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels"));
+    }
+    Ok(serde_json::from_slice(body).ok())
+}
+
+fn read_form(body: &[u8]) -> Result<Value, String> {
+    let fields: Map<String, Value> = url::form_urlencoded::parse(body)
+        .map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())))
+        .collect();
+    let payload = fields.get(FORM_PAYLOAD).and_then(Value::as_str);
+    match payload.map(|payload| read_json(payload.as_bytes())).transpose()?.flatten() {
+        Some(inner) => Ok(inner),
+        None => Ok(Value::Object(fields)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[track_caller]
+    fn check(content_type: &str, body: &str, expected: Result<Value, &str>) {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, content_type.parse().unwrap())]);
+        assert_eq!(read_payload(&headers, body.as_bytes()), expected.map_err(str::to_owned), "{body}");
+    }
+
+    #[test]
+    fn a_body_is_what_its_type_says() {
+        check("application/json", r#"{"a": 1}"#, Ok(json!({"a": 1})));
+        check("application/cloudevents+json; charset=utf-8", "[1]", Ok(json!([1])));
+        check("application/json", "{oops", Err("Request body must be valid JSON"));
+        check("text/plain", r#"{"a": 1}"#, Ok(json!(r#"{"a": 1}"#)));
+        check("", r#"{"a": 1}"#, Ok(json!({"a": 1})));
+        check("", "The build failed", Ok(json!("The build failed")));
+        check("", "", Ok(json!("")));
+    }
+
+    #[test]
+    fn a_form_is_its_fields_or_the_json_in_its_payload() {
+        let form = "application/x-www-form-urlencoded";
+        check(form, "a=1&b=x+y%21", Ok(json!({"a": "1", "b": "x y!"})));
+        check(form, "payload=%7B%22action%22%3A%22opened%22%7D", Ok(json!({"action": "opened"})));
+        check(form, "payload=no+json", Ok(json!({"payload": "no json"})));
+    }
+
+    #[test]
+    fn too_deep_and_no_text_are_refused() {
+        let deep = "[".repeat(65);
+        check("", &deep, Err("Request body must not be nested deeper than 64 levels"));
+        let told = read_payload(&HeaderMap::new(), &[0xff, 0xfe]).unwrap_err();
+        assert_eq!(told, "Request body must be JSON, a form or UTF-8 text");
+    }
+}

@@ -1,0 +1,60 @@
+// A whole connector: lines in, answers out, and nothing lost when either side restarts.
+//     node connector.ts                   # what you type is said, as one conversation
+//     node connector.ts messages.jsonl    # {"id": "1", "conversationId": "kitchen", "text": "hello"}
+//
+// It needs Node 22.18 or newer. CORTEX_URL is the server, CORTEX_KEY its key where it asks for one.
+import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+
+type Heard = { id: string; type: string; causationid?: string; data: Record<string, unknown> };
+
+const { CORTEX_URL: url = "http://localhost:7751", CORTEX_KEY: key, CONNECTOR: name = "example-ts" } = process.env;
+const waiting = new Map<string, string>(); // events without an answer yet, by id
+const seen = new Set<string>(); // messages that were shown
+let socket: WebSocket | undefined;
+let isOver = false;
+
+function event(kind: string, id: string, data: object): string {
+  const head = { specversion: "1.0", type: `assistant.message.${kind}`, source: `urn:connector:${name}`, id };
+  return JSON.stringify({ ...head, data: { connectorId: name, ...data } });
+}
+
+function read(line: string): void {
+  const said = line.startsWith("{") ? JSON.parse(line) : { text: line.trim() };
+  const { id = crypto.randomUUID(), conversationId = "main", text } = said;
+  waiting.set(id, event("inbound", id, { conversationId, text }));
+  socket?.send(waiting.get(id)!);
+}
+
+function hear(to: WebSocket, { id, type, causationid = "", data }: Heard): void {
+  if (type === "assistant.message.outbound") {
+    if (!seen.has(id)) console.log(`${data.conversationId}: ${data.text}`);
+    seen.add(id); // a message may come twice: show it once, ack it each time
+    to.send(event("ack", crypto.randomUUID(), { messageId: id }));
+    waiting.delete(causationid);
+  } else if (type === "assistant.message.error") {
+    console.error(data.message);
+    data.retryable ? to.close() : waiting.delete(causationid);
+  }
+  if (isOver && waiting.size === 0) to.close();
+}
+
+async function connect(): Promise<void> {
+  const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
+  const session = await (await fetch(`${url}/connector?connectorId=${name}`, { headers })).text();
+  const opened = new WebSocket(`${url.replace("http", "ws")}/connector/${session}?ack=1`);
+  opened.onmessage = ({ data }) => hear(opened, JSON.parse(data));
+  opened.onopen = () => {
+    socket = opened;
+    for (const frame of waiting.values()) opened.send(frame); // ids of old: what was accepted is not asked twice
+  };
+  await new Promise((resolve) => (opened.onclose = opened.onerror = resolve));
+  socket = undefined;
+}
+
+const lines = createInterface({ input: process.argv[2] ? createReadStream(process.argv[2]) : process.stdin });
+lines.on("line", read).on("close", () => ((isOver = true), waiting.size === 0 && socket?.close()));
+while (waiting.size > 0 || !isOver) {
+  await connect().catch((error) => console.error(`away: ${error.cause ?? error}`));
+  await new Promise((again) => setTimeout(again, isOver && waiting.size === 0 ? 0 : 1000));
+}
