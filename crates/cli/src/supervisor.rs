@@ -3,10 +3,11 @@
 use crate::assemble::own_program;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
-use cortex_api::{ConnectorRow, ConnectorState};
+use cortex_api::{Client, ClientError, ConnectorRow, ConnectorState, KeyRequest};
 use cortex_server::ConnectorBoard;
 use cortex_types::{Clock, SystemClock};
 use rustix::process::{Pid, Signal, kill_process};
+use secrecy::{ExposeSecret, SecretString};
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -42,6 +43,7 @@ struct Keeper {
     program: PathBuf,
     home: PathBuf,
     server_url: String,
+    key: SecretString,
     board: ConnectorBoard,
     stop: CancellationToken,
 }
@@ -56,26 +58,27 @@ enum Ended {
 
 impl Supervisor {
     /// Starts a keeper for each of these connectors.
-    pub(crate) fn start(
+    pub(crate) async fn start(
         names: &[&'static str],
         home: &Home,
-        server_url: &str,
+        client: &Client,
         board: &ConnectorBoard,
     ) -> Result<Self, Failure> {
         let stop = CancellationToken::new();
         let program = own_program()?;
-        let keep = |name: &&'static str| {
+        let mut keepers = Vec::with_capacity(names.len());
+        for name in names {
             let keeper = Keeper {
                 name,
                 program: program.clone(),
                 home: home.path().to_owned(),
-                server_url: server_url.to_owned(),
+                server_url: client.base_url().to_owned(),
+                key: own_key(client, name).await?,
                 board: board.clone(),
                 stop: stop.clone(),
             };
-            tokio::spawn(keeper.run())
-        };
-        let keepers = names.iter().map(keep).collect();
+            keepers.push(tokio::spawn(keeper.run()));
+        }
         Ok(Self { stop, keepers })
     }
 
@@ -139,9 +142,9 @@ impl Keeper {
             .arg("--home")
             .arg(&self.home)
             .args(["connector", self.name, "--supervised"])
-            // It speaks with this server and with the keys of this home, whatever the shell names.
+            // It speaks with this server and with a key of its own, whatever the shell names.
             .env("CORTEX_SERVER_URL", &self.server_url)
-            .env_remove("CORTEX_TOKEN")
+            .env("CORTEX_TOKEN", self.key.expose_secret())
             // Its end tells the child that we are gone, however we went.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -185,6 +188,17 @@ impl Keeper {
             last_error,
         });
     }
+}
+
+/// A key that opens the source of this connector and nothing else. That of the start before ends.
+async fn own_key(client: &Client, connector: &str) -> Result<SecretString, ClientError> {
+    let name = format!("connector {connector}");
+    match client.revoke_key(&name).await {
+        Ok(_) | Err(ClientError::Api { status: 404, .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let made = client.create_key(&KeyRequest { name, source: connector.to_owned() }).await?;
+    Ok(made.key.into())
 }
 
 fn delay_after(failures: usize) -> Duration {

@@ -11,6 +11,7 @@ use crate::logging::{self, LogSink};
 use crate::redact::Redactor;
 use crate::supervisor::Supervisor;
 use crate::terminal::talk;
+use cortex_api::Client;
 use cortex_server::{ReadChannels, RunningServer, ServeConfig, StartError};
 use cortex_store::LockError;
 use cortex_tools::ToolboxError;
@@ -75,8 +76,12 @@ async fn serve(
     let board = config.connectors.clone();
     let running = cortex_server::start(config).await.map_err(|error| told(error, effective))?;
     let announced = announce(&running, &mut credentials, home, args, context);
-    let url = url_of(running.address());
-    let supervisor = match announced.and_then(|()| Supervisor::start(connectors, home, &url, &board)) {
+    let supervised = async {
+        announced?;
+        let client = Client::new(&url_of(running.address()), credentials.token().cloned())?;
+        Supervisor::start(connectors, home, &client, &board).await
+    };
+    let supervisor = match supervised.await {
         Ok(supervisor) => supervisor,
         Err(failure) => {
             running.stop().await;

@@ -48,6 +48,8 @@ fn a_supervised_connector_answers_is_restarted_when_killed_and_ends_with_the_ser
     let shown = row(&cortex);
     assert_eq!(shown["restarts"], 1);
     assert!(shown["lastError"].as_str().unwrap().contains("signal: 9"), "{shown}");
+    let keys = cortex.run(&["key", "list"]).stdout;
+    assert!(keys.contains("connector telegram"), "it has a key of its own: {keys}");
     let table = cortex.run(&["connector", "status"]).stdout;
     assert!(table.contains("telegram") && table.contains("running"), "{table}");
     assert_eq!(cortex.run(&["stop"]).code, Some(0));
