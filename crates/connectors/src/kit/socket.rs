@@ -63,3 +63,21 @@ impl Socket {
 fn broken(error: &tokio_tungstenite::tungstenite::Error) -> PlatformError {
     PlatformError::Transient(format!("the socket broke: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn an_encrypted_socket_to_somebody_who_is_none_is_an_error_and_nothing_worse() {
+        // As the command line does at its start.
+        rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = Url::parse(&format!("wss://{}/", listener.local_addr().unwrap())).unwrap();
+        let hang_up = async { drop(listener.accept().await.unwrap()) };
+        let (connected, ()) = tokio::join!(Socket::connect(&url), hang_up);
+        let told = connected.unwrap_err().to_string();
+        assert!(told.starts_with("the socket broke: "), "{told}");
+    }
+}
