@@ -19,6 +19,7 @@ fn the_listing_shows_every_key_with_its_default() {
         synapseUrl              "http://localhost:7750"   default
         engramUrl               "http://localhost:7749"   default
         engram                  {}                        default
+        connector               {}                        default
         ollamaUrl               "http://localhost:11434"  default
         model                   null                      default
         extractionModel         null                      default
