@@ -10,7 +10,7 @@ mod socket;
 pub(crate) use connection::{Answer, Connection, Target};
 pub(crate) use connector::{Connectors, Empty, Routes};
 pub(crate) use ingest::{IngestLoad, event_body, is_event_accepted};
-pub(crate) use socket::Socket;
+pub(crate) use socket::{Socket, TextFrame};
 
 use crate::BenchError;
 use std::future::Future;

@@ -31,6 +31,8 @@ const SOCKETS_MAX: usize = 4_096;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 /// Over the limit a frame is still read to its end, so that the refusal reaches who sent it; over this it is not.
 const FRAME_BYTES_HARD_MAX: usize = 4 * BODY_BYTES_MAX;
+/// Frames that are written together; every batch is flushed.
+const WRITE_AT_ONCE_BYTES: usize = 32 * 1024;
 /// Small, because most sockets are idle.
 const SOCKET_BUFFER_BYTES: usize = 4 * 1024;
 
@@ -92,7 +94,7 @@ pub(crate) fn open_socket(
         .map_err(|_| Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1)))?;
     let upgrade = upgrade
         .read_buffer_size(SOCKET_BUFFER_BYTES)
-        .write_buffer_size(0)
+        .write_buffer_size(WRITE_AT_ONCE_BYTES)
         .max_message_size(FRAME_BYTES_HARD_MAX)
         .max_frame_size(FRAME_BYTES_HARD_MAX);
     Ok(upgrade.on_upgrade(move |socket| async move {

@@ -1,4 +1,4 @@
-//! WS dispatch: what the connectors' door itself costs, over 64 sockets that each wait for their answer.
+//! WS dispatch: what the connectors' door itself costs, over 64 sockets with up to `WINDOW` frames on their way each.
 //!
 //! A is CloudEvents that come again: read, checked, found by their identity and answered with what is on record; no turn
 //! runs, so that the figure is of the door and not of the disk. B is an echo of the same frames over the same guard and
@@ -8,7 +8,7 @@
 use crate::BenchError;
 use crate::baseline::{ECHO_SOCKET, NodeSockets, echo_socket_routes};
 use crate::bed::{Bed, Turns};
-use crate::client::{Socket, Target, on_client_thread};
+use crate::client::{Socket, Target, TextFrame, on_client_thread};
 use crate::report::{Check, Findings, Goal, Measured, SideFigure};
 use crate::run::Run;
 use futures::future::try_join_all;
@@ -16,6 +16,8 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 const SOCKETS: usize = 64;
+/// Frames of one socket on their way at a time: a connector does not wait with one person's words for another's answer.
+const WINDOW: usize = 8;
 const SCRIPT: &str =
     r#"{"model": "at-once", "otherwise": {"say": "You have a meeting at 15:00 with the team."}}"#;
 
@@ -92,8 +94,8 @@ struct Lane {
     socket: Socket,
     door: Door,
     number: usize,
-    frame: String,
-    answer: Option<String>,
+    frame: TextFrame,
+    answer: Option<Vec<u8>>,
 }
 
 impl Lane {
@@ -103,10 +105,13 @@ impl Lane {
             Door::Echo => Socket::open(target, ECHO_SOCKET).await?,
             Door::Node => Socket::open(target, "/").await?,
         };
-        let frame = event(number, "again");
+        let frame = TextFrame::new(&event(number, "again"));
         let answer = match door {
             // The first time a turn runs; from then on the answer is on record.
-            Door::Real => Some(socket.exchange(&frame).await?),
+            Door::Real => {
+                socket.send(&frame, 1).await?;
+                socket.receive_some().await?.first().map(|answer| answer.to_vec())
+            }
             Door::EveryEventNew | Door::Echo | Door::Node => None,
         };
         Ok(Self { socket, door, number, frame, answer })
@@ -114,13 +119,23 @@ impl Lane {
 
     async fn run(mut self, started: Instant, time: Duration) -> Result<Dispatched, BenchError> {
         let mut told = Dispatched::default();
-        while started.elapsed() < time {
-            if self.door == Door::EveryEventNew {
-                self.frame = event(self.number, &format!("{:x}", rand::random::<u128>()));
+        let window = if self.door == Door::EveryEventNew { 1 } else { WINDOW };
+        let mut on_their_way = 0;
+        while on_their_way > 0 || started.elapsed() < time {
+            if started.elapsed() < time {
+                if self.door == Door::EveryEventNew {
+                    self.frame =
+                        TextFrame::new(&event(self.number, &format!("{:x}", rand::random::<u128>())));
+                }
+                self.socket.send(&self.frame, window - on_their_way).await?;
+                on_their_way = window;
             }
-            let answer = self.socket.exchange(&self.frame).await?;
-            told.answers += 1;
-            told.wrong += u64::from(self.answer.as_ref().is_some_and(|known| *known != answer));
+            let answers = self.socket.receive_some().await?;
+            on_their_way -= answers.len();
+            told.answers += answers.len() as u64;
+            if let Some(known) = &self.answer {
+                told.wrong += answers.iter().filter(|answer| **answer != known.as_slice()).count() as u64;
+            }
         }
         Ok(told)
     }

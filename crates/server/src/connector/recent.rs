@@ -1,5 +1,6 @@
 //! Answers that were asked for again lately: a re-sent event costs a look into memory, not into the database.
 
+use axum::extract::ws::Utf8Bytes;
 use cortex_runtime::IncomingEvent;
 use quick_cache::sync::Cache;
 use quick_cache::{Equivalent, Weighter};
@@ -14,7 +15,7 @@ const ANSWERS_EXPECTED: usize = 4_096;
 pub(super) struct RecordedAnswer {
     /// Of the event's content: one that came again with another body is looked at more closely.
     fingerprint: u64,
-    pub(super) frames: Vec<String>,
+    pub(super) frames: Vec<Utf8Bytes>,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -40,7 +41,7 @@ struct ByBytes;
 
 impl Weighter<Identity, Arc<RecordedAnswer>> for ByBytes {
     fn weight(&self, key: &Identity, answer: &Arc<RecordedAnswer>) -> u64 {
-        let frames: usize = answer.frames.iter().map(String::len).sum();
+        let frames: usize = answer.frames.iter().map(|frame| frame.len()).sum();
         (frames + key.source.len() + key.id.len() + size_of::<RecordedAnswer>()) as u64
     }
 }
@@ -61,7 +62,7 @@ impl RecentAnswers {
         self.0.get(&identity).filter(|answer| answer.fingerprint == fingerprint(event))
     }
 
-    pub(super) fn keep(&self, event: &IncomingEvent, frames: Vec<String>) {
+    pub(super) fn keep(&self, event: &IncomingEvent, frames: Vec<Utf8Bytes>) {
         let identity = Identity { source: event.source.clone(), id: event.external_message_id.clone() };
         let answer = RecordedAnswer { fingerprint: fingerprint(event), frames };
         self.0.insert(identity, Arc::new(answer));
@@ -98,8 +99,8 @@ mod tests {
     fn only_the_very_same_event_finds_its_answer() {
         let recent = RecentAnswers::default();
         assert!(recent.find(&event("hello")).is_none());
-        recent.keep(&event("hello"), vec!["frame".to_owned()]);
-        assert_eq!(recent.find(&event("hello")).unwrap().frames, ["frame"]);
+        recent.keep(&event("hello"), vec![Utf8Bytes::from_static("frame")]);
+        assert_eq!(recent.find(&event("hello")).unwrap().frames, [Utf8Bytes::from_static("frame")]);
         assert!(recent.find(&event("another body")).is_none());
         assert!(recent.find(&IncomingEvent { source: "other".to_owned(), ..event("hello") }).is_none());
     }

@@ -186,7 +186,7 @@ impl Socket {
         let mut answers: Vec<Answer> = Vec::with_capacity(frames.len());
         for text in frames {
             let answer = match read_frame(text, now) {
-                Ok(Frame::Ping) => Answer::Say(vec!["pong".to_owned()]),
+                Ok(Frame::Ping) => Answer::Say(vec![Utf8Bytes::from_static("pong")]),
                 Ok(Frame::Unknown) => {
                     counter!("cortex_connector_unknown_type_total").increment(1);
                     Answer::Nothing
@@ -205,7 +205,7 @@ impl Socket {
         let settled = join_all(answers.into_iter().map(|answer| settle(&app, answer))).await;
         let mut said = Vec::new();
         for (frames, queued) in settled {
-            said.extend(frames.into_iter().map(|frame| Message::Text(frame.into())));
+            said.extend(frames.into_iter().map(Message::Text));
             if let (Some((event, inbound)), true) = (queued, self.wants_stream) {
                 self.preview(event, &inbound);
             }
@@ -393,13 +393,13 @@ fn take_frame(heard: Option<Result<Message, axum::Error>>, frames: &mut Vec<Utf8
 /// What a frame comes to, before it is on disk.
 enum Answer {
     Nothing,
-    Say(Vec<String>),
+    Say(Vec<Utf8Bytes>),
     Refuse(FrameError),
     Accept(Box<Inbound>),
 }
 
 /// The frames to write, and the event whose answer may be previewed.
-async fn settle(app: &AppState, answer: Answer) -> (Vec<String>, Option<(EventId, Box<Inbound>)>) {
+async fn settle(app: &AppState, answer: Answer) -> (Vec<Utf8Bytes>, Option<(EventId, Box<Inbound>)>) {
     let now = app.clock.now();
     let inbound = match answer {
         Answer::Nothing => return (Vec::new(), None),
@@ -442,10 +442,10 @@ async fn settle(app: &AppState, answer: Answer) -> (Vec<String>, Option<(EventId
 
 /// What is on record for an event that came again.
 enum Recorded {
-    Ended(Vec<String>),
+    Ended(Vec<Utf8Bytes>),
     /// More is to come, from its turn or from the outbox.
     Open {
-        said: Vec<String>,
+        said: Vec<Utf8Bytes>,
         event: EventId,
     },
 }
@@ -472,7 +472,7 @@ async fn recorded(app: &AppState, inbound: &Inbound, first: EventId) -> Result<R
                     metadata_json: event.metadata_json.as_deref(),
                     created_at: reply.created_at,
                 };
-                said.push(frame::outbound(&binding, &message, Some(&event.external_message_id)));
+                said.push(frame::outbound(&binding, &message, Some(&event.external_message_id)).into());
             }
             // The dispatcher will have it.
             OutboxStatus::Pending | OutboxStatus::Leased => is_open = true,
@@ -485,9 +485,9 @@ async fn recorded(app: &AppState, inbound: &Inbound, first: EventId) -> Result<R
     Ok(if is_open { Recorded::Open { said, event: first } } else { Recorded::Ended(said) })
 }
 
-fn refused(error: FrameError, now: Millis) -> Vec<String> {
+fn refused(error: FrameError, now: Millis) -> Vec<Utf8Bytes> {
     counter!("cortex_connector_refused_frames_total").increment(1);
-    vec![frame::error(error, now)]
+    vec![frame::error(error, now).into()]
 }
 
 fn code_of(error: &StoreError) -> FrameErrorCode {
