@@ -36,8 +36,17 @@ pub(super) fn checks(settings: &Settings, effective: &Effective) -> Vec<Check> {
         let message = format!("tools reach {} addresses that are not public", settings.egress_allow.len());
         open.push(Check::warning("egressAllow", message));
     }
+    let for_connectors = is_local && settings.connector.allow_local != Some(false);
     if open.is_empty() {
-        open.push(Check::ok("openings", "no door is open without a key, and only this machine reaches them"));
+        let message = if for_connectors {
+            "connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it"
+        } else {
+            "no door is open without a key, and only this machine reaches them"
+        };
+        open.push(Check::ok("openings", message));
+    } else if for_connectors {
+        let message = "connectors on this machine need no key; set it to false if that is not meant";
+        open.push(Check::ok("connector.allowLocal", message));
     }
     open
 }
