@@ -73,17 +73,17 @@ fn an_empty_place_is_no_problem_and_is_told_how_to_begin() {
         &cortex.run(&["doctor"]),
         0,
         &expect![[r#"
-        CHECK     STATE    WHAT
-        home      warning  [HOME] is not there yet; `cortex start` makes it
-        settings  ok       there is no server.json; the defaults hold
-        server    warning  it does not run; `cortex start` starts it
-        database  ok       there is none yet; the first start makes it
-        model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
-        memory    ok       kept in this home
-        openings  ok       no door is open without a key, and only this machine reaches them
-        channels  ok       all are live
-        problems: 0, warnings: 3
-    "#]],
+            CHECK     STATE    WHAT
+            home      warning  [HOME] is not there yet; `cortex start` makes it
+            settings  ok       there is no server.json; the defaults hold
+            server    warning  it does not run; `cortex start` starts it
+            database  ok       there is none yet; the first start makes it
+            model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
+            memory    ok       kept in this home
+            openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it
+            channels  ok       all are live
+            problems: 0, warnings: 3
+        "#]],
     );
     assert!(!cortex.home().exists(), "a look makes nothing");
 }
@@ -128,7 +128,7 @@ fn programs_get_the_same_as_json() {
             {
               "check": "openings",
               "state": "ok",
-              "message": "no door is open without a key, and only this machine reaches them"
+              "message": "connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it"
             },
             {
               "check": "channels",
@@ -164,22 +164,22 @@ fn a_running_home_and_the_same_home_stopped() {
         &cortex.run(&["doctor"]),
         0,
         &expect![[r#"
-        CHECK     STATE    WHAT
-        home      ok       [HOME] is its owner's alone
-        files     ok       database and credentials are their owner's alone
-        settings  ok       there is no server.json; the defaults hold
-        server    ok       runs and is well, pid [PID]
-        database  ok       schema 6
-        model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
-        memory    ok       kept in this home
-        openings  ok       no door is open without a key, and only this machine reaches them
-        users     ok       who talks and whose accounts belong together is clear
-        channels  ok       all are live
-        vectors   ok       0 of 0 texts have a vector of cortex-static-1
-        outbox    ok       no message is dead
-        inbox     ok       no event failed
-        problems: 0, warnings: 1
-    "#]],
+            CHECK     STATE    WHAT
+            home      ok       [HOME] is its owner's alone
+            files     ok       database and credentials are their owner's alone
+            settings  ok       there is no server.json; the defaults hold
+            server    ok       runs and is well, pid [PID]
+            database  ok       schema 6
+            model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
+            memory    ok       kept in this home
+            openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it
+            users     ok       who talks and whose accounts belong together is clear
+            channels  ok       all are live
+            vectors   ok       0 of 0 texts have a vector of cortex-static-1
+            outbox    ok       no message is dead
+            inbox     ok       no event failed
+            problems: 0, warnings: 1
+        "#]],
     );
     assert_eq!(cortex.run(&["stop"]).code, Some(0));
     let files = || {
@@ -193,22 +193,22 @@ fn a_running_home_and_the_same_home_stopped() {
         &cortex.run(&["doctor"]),
         0,
         &expect![[r#"
-        CHECK     STATE    WHAT
-        home      ok       [HOME] is its owner's alone
-        files     ok       database and credentials are their owner's alone
-        settings  ok       there is no server.json; the defaults hold
-        server    warning  it does not run; `cortex start` starts it
-        database  ok       schema 6
-        model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
-        memory    ok       kept in this home
-        openings  ok       no door is open without a key, and only this machine reaches them
-        users     ok       who talks and whose accounts belong together is clear
-        channels  ok       all are live
-        vectors   ok       0 of 0 texts have a vector of cortex-static-1
-        outbox    ok       no message is dead
-        inbox     ok       no event failed
-        problems: 0, warnings: 2
-    "#]],
+            CHECK     STATE    WHAT
+            home      ok       [HOME] is its owner's alone
+            files     ok       database and credentials are their owner's alone
+            settings  ok       there is no server.json; the defaults hold
+            server    warning  it does not run; `cortex start` starts it
+            database  ok       schema 6
+            model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
+            memory    ok       kept in this home
+            openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it
+            users     ok       who talks and whose accounts belong together is clear
+            channels  ok       all are live
+            vectors   ok       0 of 0 texts have a vector of cortex-static-1
+            outbox    ok       no message is dead
+            inbox     ok       no event failed
+            problems: 0, warnings: 2
+        "#]],
     );
     assert_eq!(files(), before, "a look leaves nothing behind");
 }

@@ -21,4 +21,5 @@ mod restart;
 mod rows;
 mod schedule;
 mod skill;
+mod socket;
 mod talk;

@@ -5,6 +5,7 @@
 mod channel;
 mod checkup;
 mod claim;
+mod connector;
 mod damage;
 mod fact;
 mod full_disk;
