@@ -1,7 +1,6 @@
 // A whole connector: lines in, answers out, and nothing lost when either side restarts.
 //     node connector.ts                   # what you type is said, as one conversation
 //     node connector.ts messages.jsonl    # {"id": "1", "conversationId": "kitchen", "text": "hello"}
-//
 // It needs Node 22.18 or newer. CORTEX_URL is the server, CORTEX_KEY its key where it asks for one.
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
@@ -41,8 +40,9 @@ function hear(to: WebSocket, { id, type, causationid = "", data }: Heard): void 
 
 async function connect(): Promise<void> {
   const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
-  const session = await (await fetch(`${url}/connector?connectorId=${name}`, { headers })).text();
-  const opened = new WebSocket(`${url.replace("http", "ws")}/connector/${session}?ack=1`);
+  const answer = await fetch(`${url}/connector?connectorId=${name}`, { headers });
+  if (!answer.ok) throw new Error(await answer.text());
+  const opened = new WebSocket(`${url.replace("http", "ws")}/connector/${await answer.text()}?ack=1`);
   opened.onmessage = ({ data }) => hear(opened, JSON.parse(data));
   opened.onopen = () => {
     socket = opened;

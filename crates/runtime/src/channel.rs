@@ -32,6 +32,18 @@ impl ChannelDesk {
         Ok(suppressed)
     }
 
+    /// What comes from `source` is on `channel` from now on. False when the source is another channel already, or the
+    /// channel another source's: then nothing changes (D23).
+    pub async fn learn_source(&self, source: &str, channel: &str) -> Result<bool, StoreError> {
+        let settings = self.settings();
+        let is_theirs = settings.sources.get(source).is_some_and(|known| known != channel)
+            || settings.sources.iter().any(|(other, known)| known == channel && other != source);
+        if is_theirs {
+            return Ok(false);
+        }
+        learn_source(&self.0, source, channel).await.map(|()| true)
+    }
+
     pub fn settings(&self) -> Arc<ChannelSettings> {
         Arc::clone(&self.0.channels.borrow())
     }

@@ -172,6 +172,11 @@ impl Runtime {
         scheduler::tick(&self.0).await
     }
 
+    /// What `maxTokensPerDay` leaves for today; none without such a limit.
+    pub async fn day_tokens_left(&self) -> Result<Option<u64>, StoreError> {
+        crate::turn::day_tokens_left(&self.0).await
+    }
+
     pub fn outbox(&self) -> OutboxDesk {
         OutboxDesk(Arc::clone(&self.0))
     }

@@ -101,7 +101,7 @@ async fn prepare(
     Ok(Turn::new(context, limits, tools, steps))
 }
 
-async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreError> {
+pub(crate) async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreError> {
     let Some(most) = parts.config.max_tokens_per_day else { return Ok(None) };
     let now = parts.clock.now().0;
     let spent = parts.store.tokens_since(Millis(now - now.rem_euclid(DAY_MS))).await?;

@@ -103,6 +103,8 @@ pub(crate) enum Verdict {
 
 pub(crate) struct KeyRing {
     owners: Vec<[u8; 32]>,
+    /// One change of keys at a time, from the disk to what is in force.
+    pub(crate) changes: tokio::sync::Mutex<()>,
     /// Open keys of connectors; whoever holds a socket open by one watches them.
     connectors: watch::Sender<Arc<[ConnectorKey]>>,
     wrong: DefaultKeyedRateLimiter<IpAddr>,
@@ -113,6 +115,7 @@ impl KeyRing {
         let wrong = RateLimiter::keyed(Quota::per_minute(WRONG_KEYS_PER_MINUTE));
         let ring = Self {
             owners: owners.iter().map(|key| key.sha256).collect(),
+            changes: tokio::sync::Mutex::new(()),
             connectors: watch::Sender::new(Arc::new([])),
             wrong,
         };
@@ -124,6 +127,11 @@ impl KeyRing {
     pub(crate) fn replace_connectors(&self, keys: Vec<ConnectorKey>) {
         let open = keys.into_iter().filter(|key| key.revoked_at.is_none()).collect();
         self.connectors.send_replace(open);
+    }
+
+    /// Whether a connector's key is open for this source: then nobody without a key speaks for it.
+    pub(crate) fn guards(&self, source: &str) -> bool {
+        self.connectors.borrow().iter().any(|key| key.source == source)
     }
 
     /// The open key with this id.
@@ -154,14 +162,13 @@ impl KeyRing {
         // Every digest is compared, so that the time says nothing about which one matched.
         let none = Choice::from(0);
         let owner = self.owners.iter().fold(none, |found, known| found | known.ct_eq(&digest));
-        let mut caller = bool::from(owner).then_some(Caller::Owner);
+        let mut scoped = None;
         for key in self.connectors.borrow().iter() {
             if bool::from(key.sha256.ct_eq(&digest)) {
-                caller =
-                    Some(Caller::Connector(ScopedKey { id: key.id.clone(), source: key.source.clone() }));
+                scoped = Some(ScopedKey { id: key.id.clone(), source: key.source.clone() });
             }
         }
-        caller
+        if bool::from(owner) { Some(Caller::Owner) } else { scoped.map(Caller::Connector) }
     }
 
     /// Counts a wrong secret that came otherwise than as a key; says how long to wait when there were too many.

@@ -6,6 +6,10 @@ use axum::extract::{FromRequest, Request};
 use cortex_api::ErrorCode;
 use cortex_types::limits::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, JSON_DEPTH_MAX};
 use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// A body that takes longer holds a place that others wait for.
+const READ_MAX: Duration = Duration::from_secs(60);
 
 /// A JSON object of at most `BODY_BYTES_MAX` bytes and `JSON_DEPTH_MAX` levels.
 pub struct JsonBody(pub Map<String, Value>);
@@ -55,7 +59,14 @@ pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Byt
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large());
     }
-    axum::body::to_bytes(body, bytes_max).await.map_err(|error| {
+    let reading = tokio::time::timeout(READ_MAX, axum::body::to_bytes(body, bytes_max)).await;
+    let read = reading.map_err(|_| {
+        Refusal::because(
+            ErrorCode::RequestTimeout,
+            format!("Request body must come within {} s", READ_MAX.as_secs()),
+        )
+    })?;
+    read.map_err(|error| {
         let source = std::error::Error::source(&error);
         if source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
             too_large()

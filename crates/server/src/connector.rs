@@ -29,6 +29,8 @@ const HANDSHAKES_MAX: usize = 32;
 const SOCKETS_MAX: usize = 4_096;
 /// How long the check of a session may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+/// How long a socket that is refused may take to go.
+const REFUSED_GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Over the limit a frame is still read to its end, so that the refusal reaches who sent it; over this it is not.
 const FRAME_BYTES_HARD_MAX: usize = 4 * BODY_BYTES_MAX;
 /// Frames that are written together; every batch is flushed.
@@ -54,6 +56,12 @@ impl ConnectorDoor {
         }
     }
 
+    /// Waits until every socket is gone.
+    pub(crate) async fn all_left(&self) {
+        // The semaphore is never closed.
+        drop(self.places.acquire_many(SOCKETS_MAX as u32).await);
+    }
+
     /// Sockets that are open now.
     pub(crate) fn open(&self) -> usize {
         SOCKETS_MAX - self.places.available_permits()
@@ -77,7 +85,8 @@ pub(crate) async fn open_session(
 ) -> Result<String, Refusal> {
     let id = new_session_id();
     let binding = known_binding(app, caller, connector_id);
-    let session = ConnectorSession { key: caller.key_id().cloned(), binding };
+    let is_keyless = *caller == Caller::Anybody;
+    let session = ConnectorSession { key: caller.key_id().cloned(), is_keyless, binding };
     app.store.connectors().open_session(digest(&id), session, app.clock.now()).await?;
     Ok(id)
 }
@@ -98,12 +107,17 @@ pub(crate) fn open_socket(
         .max_message_size(FRAME_BYTES_HARD_MAX)
         .max_frame_size(FRAME_BYTES_HARD_MAX);
     Ok(upgrade.on_upgrade(move |socket| async move {
-        match admit(&app, &session, &wants, handshake).await {
+        match admit(&app, &session, &wants).await {
             Ok((session, place)) => {
+                drop(handshake);
                 socket::Socket::new(app, socket, session, &wants).serve().await;
                 drop(place);
             }
-            Err(refused) => close(socket, refused.code, refused.reason).await,
+            // It keeps its place among those that wait until it is gone: so many strangers and no more.
+            Err(refused) => {
+                close(socket, refused.code, refused.reason).await;
+                drop(handshake);
+            }
         }
     }))
 }
@@ -121,14 +135,8 @@ struct Closed {
     reason: &'static str,
 }
 
-async fn admit(
-    app: &AppState,
-    id: &str,
-    wants: &Wants,
-    handshake: OwnedSemaphorePermit,
-) -> Result<(Admitted, OwnedSemaphorePermit), Closed> {
+async fn admit(app: &AppState, id: &str, wants: &Wants) -> Result<(Admitted, OwnedSemaphorePermit), Closed> {
     let checked = tokio::time::timeout(HANDSHAKE_MAX, check_session(app, id, wants)).await;
-    drop(handshake);
     let busy = Closed { code: CLOSE_TRY_LATER, reason: "the server is busy; try again later" };
     let Ok(Ok(checked)) = checked else { return Err(busy) };
     let unknown = "this session is unknown or over; get a new one from GET /connector";
@@ -141,6 +149,7 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     let (sha256, now) = (digest(id), app.clock.now());
     let Some(mut session) = app.store.connectors().use_session(sha256, now).await? else { return Ok(None) };
     let caller = match &session.key {
+        None if session.is_keyless => Caller::Anybody,
         None => Caller::Owner,
         Some(key) => match app.keys.connector(key) {
             Some(scoped) => Caller::Connector(scoped),
@@ -176,14 +185,19 @@ fn known_binding(app: &AppState, caller: &Caller, connector_id: Option<String>) 
             (connector_id, source)
         }
     };
-    Some(ConnectorBinding { connector_id, source })
+    // Nobody without a key speaks for a source that has one.
+    let is_allowed = *caller != Caller::Anybody || !app.keys.guards(&source);
+    is_allowed.then_some(ConnectorBinding { connector_id, source })
 }
 
 async fn close(mut socket: WebSocket, code: u16, reason: &'static str) {
     let frame = CloseFrame { code, reason: reason.into() };
     // Who has gone away already need not be told.
-    drop(tokio::time::timeout(HANDSHAKE_MAX, socket.send(Message::Close(Some(frame)))).await);
-    drop(tokio::time::timeout(HANDSHAKE_MAX, async { while let Some(Ok(_)) = socket.recv().await {} }).await);
+    let goodbye = async {
+        drop(socket.send(Message::Close(Some(frame))).await);
+        while let Some(Ok(_)) = socket.recv().await {}
+    };
+    drop(tokio::time::timeout(REFUSED_GOODBYE_MAX, goodbye).await);
 }
 
 fn digest(session: &str) -> [u8; 32] {

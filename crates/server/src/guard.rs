@@ -72,11 +72,16 @@ impl Doors {
         host.to_str().is_ok_and(|host| is_ours(without_port(host))) && uri.host().is_none_or(is_ours)
     }
 
+    /// A page of this server has the name by which it was called, also behind another port or a proxy.
     fn knows_origin(&self, headers: &HeaderMap) -> bool {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         headers.get_all(ORIGIN).iter().all(|origin| {
-            origin
-                .to_str()
-                .is_ok_and(|origin| self.origins.iter().any(|ours| ours.eq_ignore_ascii_case(origin)))
+            origin.to_str().is_ok_and(|origin| {
+                let is_own = origin.split_once("://").is_some_and(|(scheme, name)| {
+                    matches!(scheme, "http" | "https") && name.eq_ignore_ascii_case(host)
+                });
+                is_own || self.origins.iter().any(|ours| ours.eq_ignore_ascii_case(origin))
+            })
         })
     }
 }

@@ -10,7 +10,7 @@ mod stream;
 mod written;
 
 pub(crate) use answer::{Answer, whole_answer};
-pub(crate) use ask::Asked;
+pub(crate) use ask::{Asked, SOURCE};
 pub(crate) use body::OpenAiBody;
 pub(crate) use refusal::{ErrorKind, OpenAiRefusal};
 pub(crate) use relay::{relayed, unknown_model};

@@ -4,7 +4,7 @@ use crate::auth::KeyRing;
 use crate::config::{ReadChannels, ServeConfig};
 use crate::connector::{ConnectorDoor, Hub, HubParts};
 use crate::guard::Doors;
-use crate::state::App;
+use crate::state::{App, AppState};
 use crate::webhook::{WebhookSender, Webhooks};
 use crate::{listener, metrics, routes};
 use cortex_bus::Bus;
@@ -22,6 +22,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+/// How long sockets of connectors may take to end once the server stops.
+const SOCKETS_GOODBYE: Duration = Duration::from_secs(5);
 /// How often an unwell store is asked whether it is well again.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
@@ -87,7 +89,8 @@ pub async fn start_with_clock(
     let address = listener.local_addr().map_err(refused)?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
     let read_channels = Arc::clone(&config.read_channels);
-    let (hub, hub_work) = Hub::new(hub_parts(&runtime, &store, &clock, &stop_doors));
+    let stop_hub = CancellationToken::new();
+    let (hub, hub_work) = Hub::new(hub_parts(&runtime, &store, &clock, &stop_hub));
     let app = Arc::new(App {
         read_channels: config.read_channels,
         runtime: runtime.clone(),
@@ -124,6 +127,7 @@ pub async fn start_with_clock(
         tokio::spawn(async move { runtime.keep_time(keeper_stop).await }),
         tokio::spawn(async move { gardener.run(garden_stop).await }),
         tokio::spawn(hub_work),
+        tokio::spawn(stop_hub_last(Arc::clone(&app), stop_hub)),
         tokio::spawn(watch_store(store, stop_doors.clone())),
     ]);
     Ok(RunningServer {
@@ -137,6 +141,15 @@ pub async fn start_with_clock(
         store: store_thread,
         lock,
     })
+}
+
+/// Sockets say what they wrote before the hub gives back what nobody has.
+async fn stop_hub_last(app: AppState, stop_hub: CancellationToken) {
+    app.stopping.cancelled().await;
+    if tokio::time::timeout(SOCKETS_GOODBYE, app.connector_door.all_left()).await.is_err() {
+        tracing::warn!("Sockets of connectors that did not end in time were left");
+    }
+    stop_hub.cancel();
 }
 
 /// Takes up what the last run left, before anything new comes in.

@@ -146,7 +146,7 @@ impl WebhookSender {
     /// Until something may be due.
     async fn wait(&self, bell: &mut OutboxListener, stop: &CancellationToken) {
         let source = &self.webhook.source;
-        let longest = match self.store.outbox().next_due(source.clone()).await {
+        let longest = match self.store.outbox().next_due(source.clone(), self.clock.now()).await {
             Ok(None) => IDLE,
             Ok(Some(due)) => due.since(self.clock.now()).clamp(Duration::from_millis(10), LOOK_EVERY),
             Err(_) => LOOK_EVERY,

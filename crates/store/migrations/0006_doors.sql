@@ -7,7 +7,8 @@ CREATE UNIQUE INDEX keys_public_id ON keys(public_id) WHERE public_id IS NOT NUL
 -- Only a digest of a session's id is kept: the id opens the door.
 CREATE TABLE connector_sessions (
   sha256 BLOB PRIMARY KEY,
-  key_id TEXT,                               -- the key that made it; NULL: the owner, or a program on this machine
+  key_id TEXT,                               -- the connector's key that made it
+  is_keyless INTEGER NOT NULL,               -- 1: a program on this machine made it without a key
   connector_id TEXT,                         -- bound by the first event; NULL before
   source TEXT,
   created_at INTEGER NOT NULL,

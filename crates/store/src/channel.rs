@@ -46,14 +46,13 @@ impl Channels<'_> {
         self.0.write(move |connection| set_modes(connection, &settings, now)).await
     }
 
-    /// From now on what comes from `source` is on `channel`, and has its mode (D18).
+    /// From now on what comes from `source` is on `channel`, and has its mode; what was learned before stands (D18).
     pub async fn learn_source(&self, source: String, channel: String) -> Result<(), StoreError> {
         self.0
             .write(move |connection| {
                 connection
                     .prepare_cached(
-                        "INSERT INTO channel_sources(source, channel) VALUES (?1, ?2)
-                         ON CONFLICT(source) DO UPDATE SET channel = ?2",
+                        "INSERT INTO channel_sources(source, channel) VALUES (?1, ?2) ON CONFLICT(source) DO NOTHING",
                     )?
                     .execute([source, channel])?;
                 topic::refresh_all(connection)

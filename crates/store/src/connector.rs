@@ -23,8 +23,10 @@ pub struct ConnectorBinding {
 /// A session that is open to whoever knows its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectorSession {
-    /// The key that made it; none for the owner and for programs on this machine.
+    /// The connector's key that made it; none for the owner and for programs on this machine.
     pub key: Option<KeyId>,
+    /// Made by a program on this machine that brought no key.
+    pub is_keyless: bool,
     /// None before its first event.
     pub binding: Option<ConnectorBinding>,
 }
@@ -51,7 +53,7 @@ impl Connectors<'_> {
                 connection
                     .prepare_cached(
                         "UPDATE connector_sessions SET seen_at = ?2 WHERE sha256 = ?1 AND seen_at > ?3
-                         RETURNING key_id, connector_id, source",
+                         RETURNING key_id, connector_id, source, is_keyless",
                     )?
                     .query_row(params![sha256, now.0, now.before(IDLE_MAX).0], |row| Ok(session(row)))
                     .optional()?
@@ -73,7 +75,7 @@ impl Connectors<'_> {
                     .prepare_cached(
                         "UPDATE connector_sessions SET connector_id = coalesce(connector_id, ?2),
                            source = coalesce(source, ?3), seen_at = ?4 WHERE sha256 = ?1
-                         RETURNING key_id, connector_id, source",
+                         RETURNING key_id, connector_id, source, is_keyless",
                     )?
                     .query_row(params![sha256, binding.connector_id, binding.source, now.0], |row| {
                         Ok(session(row))
@@ -109,15 +111,16 @@ fn open_session(
     let binding = session.binding.as_ref();
     connection
         .prepare_cached(
-            "INSERT INTO connector_sessions(sha256, key_id, connector_id, source, created_at, seen_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?5)",
+            "INSERT INTO connector_sessions(sha256, key_id, connector_id, source, created_at, seen_at, is_keyless)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6)",
         )?
         .execute(params![
             sha256,
             session.key.as_ref().map(KeyId::as_str),
             binding.map(|binding| &binding.connector_id),
             binding.map(|binding| &binding.source),
-            now.0
+            now.0,
+            session.is_keyless
         ])?;
     Ok(())
 }
@@ -129,6 +132,7 @@ fn session(row: &Row<'_>) -> Result<ConnectorSession, StoreError> {
     let binding = connector_id.zip(source);
     Ok(ConnectorSession {
         key: key.map_err(|error| StoreError::Damaged(format!("a connector's session: {error}")))?,
+        is_keyless: row.get(3)?,
         binding: binding.map(|(connector_id, source)| ConnectorBinding { connector_id, source }),
     })
 }

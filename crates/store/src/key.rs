@@ -42,7 +42,7 @@ impl Keys<'_> {
                     .prepare_cached(
                         "INSERT INTO keys(name, prefix, sha256, created_at) VALUES (?1, ?2, ?3, ?4)
                          ON CONFLICT(name) DO UPDATE SET prefix = ?2, sha256 = ?3, created_at = ?4, revoked_at = NULL
-                         WHERE sha256 <> ?3",
+                         WHERE sha256 <> ?3 AND public_id IS NULL",
                     )?
                     .execute(params![key.name, key.prefix, key.sha256, now.0])?;
                 Ok(())

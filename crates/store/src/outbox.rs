@@ -133,9 +133,9 @@ impl Outbox<'_> {
         self.0.read(move |connection| push::causes(connection, &ids)).await
     }
 
-    /// When something of this source becomes claimable by time alone, so that nobody needs to poll.
-    pub async fn next_due(&self, source: String) -> Result<Option<Millis>, StoreError> {
-        self.0.read(move |connection| push::next_due(connection, &source)).await
+    /// When something of this source becomes claimable by time alone after now, so that nobody needs to poll.
+    pub async fn next_due(&self, source: String, now: Millis) -> Result<Option<Millis>, StoreError> {
+        self.0.read(move |connection| push::next_due(connection, &source, now)).await
     }
 
     /// An event with everything it led to.

@@ -10,13 +10,15 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Messages that were handed to sockets and are not settled yet.
 pub(super) const WINDOW: usize = 128;
 /// Who asked what, as far back as it matters.
 const ASKED_MAX: usize = 16_384;
 /// Reports that are taken at once, so that their acks share a commit.
-const REPORTS_AT_ONCE: usize = 256;
+const REPORTS_AT_ONCE: usize = 1_024;
 /// Longest sleep; the bell rings earlier.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Pause after the store refused.
@@ -28,6 +30,8 @@ pub(super) struct Member {
     pub(super) socket: mpsc::Sender<ToSocket>,
     /// Whether a message is delivered only once the connector says so.
     pub(super) wants_ack: bool,
+    /// Tells the socket that it takes too little too late.
+    pub(super) too_slow: CancellationToken,
 }
 
 /// What a socket is given to write.
@@ -67,6 +71,7 @@ struct Held {
     lease: LeaseToken,
     lease_expires_at: Millis,
     member: u64,
+    wants_ack: bool,
     was_sent: bool,
 }
 
@@ -79,6 +84,7 @@ pub(super) struct Dispatcher {
     members: Vec<Member>,
     joins: u64,
     held: HashMap<OutboxId, Held>,
+    settling: Settling,
     /// The socket that asked, by the id of its event and by its conversation.
     asked: Bounded,
     spoke: Bounded,
@@ -99,6 +105,12 @@ struct Settling {
     look: bool,
 }
 
+impl Settling {
+    fn is_any(&self) -> bool {
+        self.look || !self.acked.is_empty() || !self.returned.is_empty()
+    }
+}
+
 impl Dispatcher {
     pub(super) fn new(
         parts: HubParts,
@@ -116,6 +128,7 @@ impl Dispatcher {
             members: Vec::new(),
             joins: 0,
             held: HashMap::new(),
+            settling: Settling::default(),
             asked: Bounded::default(),
             spoke: Bounded::default(),
         }
@@ -123,87 +136,96 @@ impl Dispatcher {
 
     /// Works until the hub and all sockets have let go of it, or the server stops.
     pub(super) async fn run(mut self) {
-        let mut sleep = LONGEST_SLEEP;
+        let mut look_at = Instant::now() + LONGEST_SLEEP;
         loop {
-            let mut settling = Settling::default();
-            match self.wait(sleep).await {
+            match self.wait(look_at).await {
                 Wake::Over => break,
-                Wake::Look => settling.look = true,
-                Wake::Told(report) => self.take(report, &mut settling),
+                Wake::Look => self.settling.look = true,
+                Wake::Told(report) => self.take(report),
             }
-            for _ in 0..REPORTS_AT_ONCE {
-                let Ok(report) = self.reports.try_recv() else { break };
-                self.take(report, &mut settling);
+            self.take_waiting();
+            // What came meanwhile is settled before anybody sleeps.
+            while self.settling.is_any() {
+                let look = self.settling.look || self.was_full();
+                self.settle().await;
+                if look && !self.members.is_empty() {
+                    look_at = Instant::now() + self.hand_out().await;
+                }
             }
-            let look = settling.look || self.was_full(&settling);
-            self.settle(settling).await;
             if self.members.is_empty() {
-                self.hub.is_idle(self.binding.source.clone(), self.joins).await;
-                sleep = LONGEST_SLEEP;
-            } else if look {
-                sleep = self.hand_out().await;
+                self.hub.is_idle(self.binding.source.clone(), self.joins);
+                look_at = Instant::now() + LONGEST_SLEEP;
             }
         }
         self.give_everything_back().await;
     }
 
-    async fn wait(&mut self, sleep: Duration) -> Wake {
+    fn take_waiting(&mut self) {
+        for _ in 0..REPORTS_AT_ONCE {
+            let Ok(report) = self.reports.try_recv() else { break };
+            self.take(report);
+        }
+    }
+
+    async fn wait(&mut self, look_at: Instant) -> Wake {
         tokio::select! {
             biased;
             () = self.parts.stop.cancelled() => Wake::Over,
             report = self.reports.recv() => report.map_or(Wake::Over, Wake::Told),
             () = self.bell.notified() => Wake::Look,
-            () = tokio::time::sleep(sleep) => Wake::Look,
+            () = tokio::time::sleep_until(look_at) => Wake::Look,
         }
     }
 
     /// Whether settled messages make room that was missing.
-    fn was_full(&self, settling: &Settling) -> bool {
-        let settled = settling.acked.len() + settling.returned.len();
+    fn was_full(&self) -> bool {
+        let settled = self.settling.acked.len() + self.settling.returned.len();
         settled > 0 && self.held.len() + settled >= WINDOW
     }
 
-    fn take(&mut self, report: Report, settling: &mut Settling) {
+    fn take(&mut self, report: Report) {
         match report {
             Report::Joined(member) => {
                 self.members.push(member);
                 self.joins += 1;
-                settling.look = true;
+                self.settling.look = true;
             }
             Report::Asked { member, id, conversation } => {
                 self.asked.put(id, member);
                 self.spoke.put(conversation, member);
             }
-            Report::Written { member, message } => {
-                let Some(held) = self.held.get_mut(&message) else { return };
-                held.was_sent = true;
-                let waits = self.members.iter().any(|other| other.id == member && other.wants_ack);
-                if !waits && let Some(held) = self.held.remove(&message) {
-                    settling.acked.push((message, held.lease));
+            Report::Written { member, message } => match self.held.get_mut(&message) {
+                Some(held) if held.member == member && held.wants_ack => held.was_sent = true,
+                Some(held) if held.member == member => {
+                    let lease = held.lease.clone();
+                    self.held.remove(&message);
+                    self.settling.acked.push((message, lease));
                 }
-            }
+                Some(_) | None => {}
+            },
             Report::Acked(message) => {
                 if let Some(held) = self.held.remove(&message) {
-                    settling.acked.push((message, held.lease));
+                    self.settling.acked.push((message, held.lease));
                 }
             }
-            Report::Left(member) => self.let_go(member, settling),
+            Report::Left(member) => self.let_go(member),
         }
     }
 
-    fn let_go(&mut self, member: u64, settling: &mut Settling) {
+    fn let_go(&mut self, member: u64) {
         self.members.retain(|other| other.id != member);
         let gone = self.held.extract_if(|_, held| held.member == member);
-        settling.returned.extend(gone.map(|(id, held)| ReturnedLease {
+        self.settling.returned.extend(gone.map(|(id, held)| ReturnedLease {
             id,
             lease: held.lease,
             was_sent: held.was_sent,
         }));
-        settling.look = true;
+        self.settling.look = true;
     }
 
     /// Acks share one commit; what cannot be written now comes back when its lease ends.
-    async fn settle(&self, settling: Settling) {
+    async fn settle(&mut self) {
+        let settling = std::mem::take(&mut self.settling);
         let outbox = &self.parts.outbox;
         let acks = join_all(settling.acked.into_iter().map(|(id, lease)| outbox.ack(id, lease)));
         let returned = async {
@@ -244,11 +266,12 @@ impl Dispatcher {
             let max = u32::try_from(free).unwrap_or(POLL_BATCH_MAX);
             let claimed = self.parts.outbox.claim_to_push(source.clone(), max).await?;
             if claimed.is_empty() {
-                let due = self.parts.store.outbox().next_due(source).await?;
                 // What is due already and was not handed out waits for an ack, which rings.
-                let due = due.filter(|due| *due > now);
+                let due = self.parts.store.outbox().next_due(source, now).await?;
                 return Ok(due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP)));
             }
+            // Who asked for these said so before he handed his event in; that may still wait here.
+            self.take_waiting();
             self.send_all(claimed).await?;
         }
     }
@@ -287,18 +310,20 @@ impl Dispatcher {
                 id: delivery.id.clone(),
                 causation: asked.map(str::to_owned),
             };
-            let id = member.id;
+            let (id, wants_ack, too_slow) = (member.id, member.wants_ack, member.too_slow.clone());
             if member.socket.try_send(message).is_ok() {
                 let held = Held {
                     lease: delivery.lease,
                     lease_expires_at: delivery.lease_expires_at,
                     member: id,
+                    wants_ack,
                     was_sent: false,
                 };
                 self.held.insert(delivery.id, held);
                 return None;
             }
-            // It is about to leave; what it holds comes back with its last report.
+            // It is about to leave, or has to: what it holds comes back with its last report.
+            too_slow.cancel();
             self.members.retain(|other| other.id != id);
         }
     }
@@ -323,16 +348,15 @@ impl Dispatcher {
     }
 
     async fn give_everything_back(mut self) {
-        let mut settling = Settling::default();
         while let Ok(report) = self.reports.try_recv() {
-            self.take(report, &mut settling);
+            self.take(report);
         }
-        settling.returned.extend(self.held.drain().map(|(id, held)| ReturnedLease {
+        self.settling.returned.extend(self.held.drain().map(|(id, held)| ReturnedLease {
             id,
             lease: held.lease,
             was_sent: held.was_sent,
         }));
-        self.settle(settling).await;
+        self.settle().await;
     }
 }
 

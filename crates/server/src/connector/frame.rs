@@ -10,7 +10,7 @@ use cortex_api::{
 use cortex_runtime::IncomingEvent;
 use cortex_store::ConnectorBinding;
 use cortex_types::limits::{FIELD_CHARS_MAX, JSON_DEPTH_MAX};
-use cortex_types::{Millis, OutboxId};
+use cortex_types::{Millis, OutboxId, is_machine_channel};
 use serde_json::{Map, Value};
 
 /// What a connector said.
@@ -74,12 +74,15 @@ fn read_event(mut event: Map<String, Value>, now: Millis) -> Result<Frame, Frame
     let source = check.word(&mut event, "source");
     let id = check.word(&mut event, "id");
     let occurred_at = check.time(&mut event, now);
-    check.content_type(&mut event);
     let known = match kind.as_str() {
         INBOUND_TYPE => Known::Inbound,
         ACK_TYPE => Known::Ack,
         _ => Known::Neither,
     };
+    // What data an event has that is not for us is not for us either.
+    if known != Known::Neither {
+        check.content_type(&mut event);
+    }
     let data = match event.remove("data") {
         Some(Value::Object(data)) => Some(data),
         Some(_) | None => None,
@@ -189,6 +192,9 @@ impl Check {
         extensions: Map<String, Value>,
     ) -> Inbound {
         let connector_id = self.text(&mut data, "connectorId", "data.connectorId", FIELD_CHARS_MAX);
+        if is_machine_channel(&connector_id) {
+            self.complain("data.connectorId must not be the name of a channel of the server's own");
+        }
         let topic_key = self.text(&mut data, "conversationId", "data.conversationId", FIELD_CHARS_MAX);
         let text = self.text(&mut data, "text", "data.text", usize::MAX);
         let user_id = match data.get("userId") {

@@ -68,9 +68,9 @@ impl Hub {
         answer.await.ok()
     }
 
-    pub(super) async fn is_idle(&self, source: String, joins: u64) {
-        // A hub that is gone already needs no telling.
-        drop(self.0.send(Order::Idle { source, joins }).await);
+    pub(super) fn is_idle(&self, source: String, joins: u64) {
+        // The hub may be waiting for this very dispatcher: one that is busy is told another time.
+        drop(self.0.try_send(Order::Idle { source, joins }));
     }
 }
 

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch as watched};
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// Frames that are taken at once, so that their events share a commit; their order is kept.
 const FRAMES_AT_ONCE: usize = 30;
@@ -36,6 +37,7 @@ const TOUCH_EVERY: Duration = Duration::from_secs(3_600);
 const GOODBYE_MAX: Duration = Duration::from_secs(2);
 /// Answers whose previews are over, as far back as one can still come.
 const ENDED_MAX: usize = 64;
+const PREVIEWED_MAX: usize = 256;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -52,6 +54,9 @@ pub(super) struct Socket {
     to_write: mpsc::Receiver<ToSocket>,
     keys: watched::Receiver<Arc<[ConnectorKey]>>,
     ended: VecDeque<String>,
+    /// Events whose answers are passed on while they grow, as far back as one can come again.
+    previewed: VecDeque<EventId>,
+    too_slow: CancellationToken,
     heard_at: Instant,
     touched_at: Instant,
 }
@@ -68,6 +73,7 @@ enum End {
 
 enum Wake {
     Stop,
+    TooSlow,
     KeysChanged,
     Heard(Option<Result<Message, axum::Error>>),
     Write(ToSocket),
@@ -91,6 +97,8 @@ impl Socket {
             to_write,
             keys,
             ended: VecDeque::new(),
+            previewed: VecDeque::new(),
+            too_slow: CancellationToken::new(),
             heard_at: now,
             touched_at: now,
         }
@@ -98,8 +106,12 @@ impl Socket {
 
     pub(super) async fn serve(mut self) {
         gauge!("cortex_connector_sockets").set(self.app.connector_door.open() as f64);
-        let end = match self.join().await {
-            Ok(()) => self.work().await,
+        // A key that was revoked since the session was checked rang before we listened.
+        let end = match self.check_key() {
+            Ok(()) => match self.join().await {
+                Ok(()) => self.work().await,
+                Err(end) => end,
+            },
             Err(end) => end,
         };
         if let Some(desk) = self.desk.take() {
@@ -120,10 +132,11 @@ impl Socket {
         let mut tick = tokio::time::interval(PING_EVERY);
         tick.reset();
         loop {
-            let stopping = self.app.stopping.clone();
+            let (stopping, too_slow) = (self.app.stopping.clone(), self.too_slow.clone());
             let wake = tokio::select! {
                 biased;
                 () = stopping.cancelled() => Wake::Stop,
+                () = too_slow.cancelled() => Wake::TooSlow,
                 Ok(()) = self.keys.changed() => Wake::KeysChanged,
                 Some(message) = self.to_write.recv() => Wake::Write(message),
                 heard = self.socket.recv() => Wake::Heard(heard),
@@ -131,6 +144,7 @@ impl Socket {
             };
             let done = match wake {
                 Wake::Stop => Err(End::Close { code: CLOSE_GOING_AWAY, reason: "the server stops" }),
+                Wake::TooSlow => Err(too_slow_end()),
                 Wake::KeysChanged => self.check_key(),
                 Wake::Write(message) => self.write_waiting(message).await,
                 Wake::Heard(heard) => self.hear(heard).await,
@@ -206,9 +220,16 @@ impl Socket {
         let mut said = Vec::new();
         for (frames, queued) in settled {
             said.extend(frames.into_iter().map(Message::Text));
-            if let (Some((event, inbound)), true) = (queued, self.wants_stream) {
+            if let Some((event, inbound)) = queued
+                && self.wants_stream
+                && !self.previewed.contains(&event)
+            {
+                self.previewed.push_back(event.clone());
                 self.preview(event, &inbound);
             }
+        }
+        while self.previewed.len() > PREVIEWED_MAX {
+            self.previewed.pop_front();
         }
         Ok(said)
     }
@@ -228,25 +249,23 @@ impl Socket {
             let message = format!("this key may only use the source {scope}");
             return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
         }
-        if let Some(binding) = &self.admitted.session.binding {
-            if binding.connector_id != inbound.connector_id || binding.source != inbound.event.source {
-                let message = format!(
-                    "this session belongs to connector {} of source {}; open another one",
-                    binding.connector_id, binding.source
-                );
-                return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
-            }
-        } else {
+        if self.admitted.session.binding.is_none() {
             let (connector_id, source) = (inbound.connector_id.clone(), inbound.event.source.clone());
             match self.bind(ConnectorBinding { connector_id, source }).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    let message = "this session is over; open another one".to_owned();
-                    return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
-                }
+                Ok(Ok(())) => self.join().await?,
+                Ok(Err(why)) => return Ok(refuse(inbound, FrameErrorCode::Forbidden, why)),
                 Err(error) => return Ok(refuse(inbound, code_of(&error), error.to_string())),
             }
-            self.join().await?;
+        }
+        // Another socket of this session may have bound it to somebody else.
+        if let Some(binding) = &self.admitted.session.binding
+            && (binding.connector_id != inbound.connector_id || binding.source != inbound.event.source)
+        {
+            let message = format!(
+                "this session belongs to connector {} of source {}; open another one",
+                binding.connector_id, binding.source
+            );
+            return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
         }
         let may_say = self.app.runtime.channels().settings();
         if may_say.may_say(&inbound.connector_id, &inbound.event.source)
@@ -264,19 +283,35 @@ impl Socket {
         Ok(Answer::Accept(inbound))
     }
 
-    /// False when the session is over.
-    async fn bind(&mut self, binding: ConnectorBinding) -> Result<bool, StoreError> {
+    /// Binds the session; an error in words says why it may not be bound.
+    async fn bind(&mut self, binding: ConnectorBinding) -> Result<Result<(), String>, StoreError> {
+        let source = &binding.source;
+        if self.admitted.session.is_keyless && self.app.keys.guards(source) {
+            return Ok(Err(format!("the source {source} has a key of its own; open the session with it")));
+        }
+        // Before any event of it is kept, so that all of them are on one channel.
+        if !self.app.runtime.channels().learn_source(source, &binding.connector_id).await? {
+            let name = &binding.connector_id;
+            return Ok(Err(format!(
+                "the source {source} or the connectorId {name} belongs to another connector; choose others"
+            )));
+        }
         let (sha256, now) = (self.admitted.sha256, self.app.clock.now());
         let bound = self.app.store.connectors().bind_session(sha256, binding, now).await?;
         let is_open = bound.is_some();
         self.admitted.session.binding = bound;
-        Ok(is_open)
+        Ok(if is_open { Ok(()) } else { Err("this session is over; open another one".to_owned()) })
     }
 
     /// Meets the dispatcher, once it is known whose socket this is.
     async fn join(&mut self) -> Result<(), End> {
         let Some(binding) = self.admitted.session.binding.clone() else { return Ok(()) };
-        let member = Member { id: self.id, socket: self.me.clone(), wants_ack: self.wants_ack };
+        let member = Member {
+            id: self.id,
+            socket: self.me.clone(),
+            wants_ack: self.wants_ack,
+            too_slow: self.too_slow.clone(),
+        };
         let desk = self.app.connector_door.hub.join(binding, member).await;
         self.desk = Some(desk.ok_or(End::Close { code: CLOSE_GOING_AWAY, reason: "the server stops" })?);
         Ok(())
@@ -330,7 +365,7 @@ impl Socket {
             Ok(Err(_)) => Err(End::Gone),
             Err(_) => {
                 counter!("cortex_connector_slow_readers_total").increment(1);
-                Err(End::Close { code: CLOSE_TRY_LATER, reason: "this reader is too slow" })
+                Err(too_slow_end())
             }
         }
     }
@@ -367,6 +402,10 @@ impl Socket {
             }
         });
     }
+}
+
+fn too_slow_end() -> End {
+    End::Close { code: CLOSE_TRY_LATER, reason: "this reader is too slow" }
 }
 
 fn take_frame(heard: Option<Result<Message, axum::Error>>, frames: &mut Vec<Utf8Bytes>) -> Result<(), End> {

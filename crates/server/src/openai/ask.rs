@@ -76,12 +76,8 @@ impl Asked {
             Some(topic) => name(Some(topic), "X-Cortex-Topic")?,
             None => user.clone().or(conversation).unwrap_or_else(|| MAIN_TOPIC.to_owned()),
         };
-        let external_id = match header(headers, "Idempotency-Key")? {
-            Some(id) => Some(name(Some(id), "Idempotency-Key")?),
-            None => header(headers, "X-Client-Request-Id")?
-                .map(|id| name(Some(id), "X-Client-Request-Id"))
-                .transpose()?,
-        };
+        let external_id =
+            header(headers, "Idempotency-Key")?.map(|id| name(Some(id), "Idempotency-Key")).transpose()?;
         let retries = header(headers, "X-Stainless-Retry-Count")?.and_then(|count| count.parse::<u32>().ok());
         Ok(Self {
             topic: TopicRef { source: SOURCE.to_owned(), topic_key },

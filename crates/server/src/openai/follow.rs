@@ -7,7 +7,9 @@ use crate::state::AppState;
 use cortex_api::LiveEvent;
 use cortex_runtime::IncomingEvent;
 use cortex_store::{RepliesOf, StoreError};
-use cortex_types::{AcceptedEvent, Event, EventId, InboxStatus, Priority, TopicRef};
+use cortex_types::{
+    AcceptedEvent, ChannelMode, Event, EventId, InboxStatus, OutboxStatus, Priority, TopicRef,
+};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::StatusCode;
@@ -16,6 +18,8 @@ use ulid::Ulid;
 
 /// How long after an event a client's library may still be sending it again.
 const RETRIED_WITHIN: Duration = Duration::from_secs(10 * 60);
+/// How long after its delivery an answer may have been missed.
+const MISSED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A question that was taken in, and where its answer goes.
 pub(crate) struct OpenQuestion {
@@ -93,13 +97,33 @@ async fn watched(app: &AppState, event: EventId) -> Result<BoxStream<'static, Li
 
 /// A library that got no answer asks again by itself: the model must not run twice for that.
 async fn sent_before(app: &AppState, asked: &Asked) -> Result<Option<Event>, StoreError> {
-    if !asked.is_retry {
+    let is_off = app.runtime.channels().settings().mode_of(&asked.topic.source) == ChannelMode::Off;
+    if !asked.is_retry || is_off {
         return Ok(None);
     }
     let within = i64::try_from(RETRIED_WITHIN.as_millis()).unwrap_or(i64::MAX);
     let since = cortex_types::Millis(app.clock.now().0 - within);
     let newest = app.store.inbox().newest_said(asked.topic.clone(), since).await?;
-    Ok(newest.filter(|event| event.text == asked.text && event.user_id == asked.user_id))
+    let Some(event) = newest.filter(|event| event.text == asked.text && event.user_id == asked.user_id)
+    else {
+        return Ok(None);
+    };
+    Ok(may_have_missed(app, &event).await?.then_some(event))
+}
+
+/// Whether a client can still be without the answer: people say the same words again, and mean it.
+async fn may_have_missed(app: &AppState, event: &Event) -> Result<bool, StoreError> {
+    let lately = app.clock.now().before(MISSED_WITHIN);
+    let is_ended = matches!(event.status, InboxStatus::Done | InboxStatus::Failed);
+    if !is_ended || event.updated_at >= lately {
+        return Ok(true);
+    }
+    let Some((_, replies)) = app.store.outbox().replies_to(event.id.clone()).await? else { return Ok(false) };
+    Ok(replies.iter().any(|reply| match reply.status {
+        OutboxStatus::Pending | OutboxStatus::Leased => true,
+        OutboxStatus::Delivered => reply.delivered_at.is_some_and(|at| at >= lately),
+        OutboxStatus::Dead | OutboxStatus::Suppressed | OutboxStatus::Discarded => false,
+    }))
 }
 
 async fn accept(app: &AppState, asked: Asked) -> Result<Event, OpenAiRefusal> {

@@ -21,6 +21,11 @@ pub(crate) async fn relayed(
 ) -> Result<Response, OpenAiRefusal> {
     let model = body.model()?.to_owned();
     let models = app.models.get().ok_or_else(super::answer::stopping)?;
+    if app.runtime.day_tokens_left().await? == Some(0) {
+        let message = "maxTokensPerDay is used up; it begins anew at midnight UTC";
+        let refusal = OpenAiRefusal::new(StatusCode::TOO_MANY_REQUESTS, ErrorKind::RateLimit, message);
+        return Err(refusal.code("insufficient_quota"));
+    }
     let request = RelayRequest { path, model, stream: body.wants_stream()?, body: body.bytes.clone() };
     let (calls, made) = unbounded_channel();
     tokio::spawn(keep_books(app.store.clone(), made));

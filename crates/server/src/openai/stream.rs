@@ -21,6 +21,8 @@ pub(crate) trait AnswerWire: Send + 'static {
     fn text(&mut self, delta: &str) -> Vec<SseEvent>;
     /// `text` is the whole answer without its drafts.
     fn end(&mut self, text: &str, answer: &Answer) -> Vec<SseEvent>;
+    /// What ends the stream, once the messages count as delivered: a client may leave at its sight.
+    fn close(&mut self) -> Vec<SseEvent>;
     fn fail(&mut self, refusal: &OpenAiRefusal) -> Vec<SseEvent>;
 }
 
@@ -73,6 +75,7 @@ enum After {
     /// What was said before is written.
     Ack(Leased, Box<After>),
     Follow,
+    Close,
     Over,
 }
 
@@ -87,6 +90,10 @@ impl<W: AnswerWire> Telling<W> {
                 After::Ack(leased, after) => {
                     leased.ack().await;
                     *after
+                }
+                After::Close => {
+                    let events = self.wire.close();
+                    return Some((events, (self, Next::Then(Box::new(After::Over)))));
                 }
                 After::Over => return None,
                 After::Follow => {
@@ -126,7 +133,7 @@ impl<W: AnswerWire> Telling<W> {
         }
         let whole: Vec<&str> = self.said_before.iter().chain(&answer.texts).map(String::as_str).collect();
         events.extend(self.wire.end(&whole.join(BETWEEN), &answer));
-        (events, After::Ack(answer.leased, Box::new(After::Over)))
+        (events, After::Ack(answer.leased, Box::new(After::Close)))
     }
 }
 

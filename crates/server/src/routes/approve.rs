@@ -2,6 +2,7 @@
 
 use crate::body::read;
 use crate::guard::Peer;
+use crate::openai::SOURCE;
 use crate::path_id::PathId;
 use crate::state::AppState;
 use axum::Extension;
@@ -33,13 +34,19 @@ pub(crate) async fn show(
     peer: Option<Extension<Peer>>,
     PathId(token): PathId,
 ) -> Response {
-    let page = match app.runtime.approvals().of_token(&token).await {
+    let page = match asked_here(&app, &token).await {
         Ok(Some(asked)) if is_open(&app, &asked) => question(&app, &asked),
         Ok(Some(_)) => Page::closed(),
         Ok(None) => Page::unknown(&app, peer),
         Err(error) => Page::failed(&error),
     };
     page.into_response()
+}
+
+/// The question of a token, if it was asked at the door that hands out this link: elsewhere a press needs its person.
+async fn asked_here(app: &AppState, token: &str) -> Result<Option<Approval>, StoreError> {
+    let asked = app.runtime.approvals().of_token(token).await?;
+    Ok(asked.filter(|asked| asked.topic.source == SOURCE))
 }
 
 /// Answer as the person who was asked.
@@ -58,6 +65,12 @@ pub(crate) async fn decide(
     PathId(token): PathId,
     body: Body,
 ) -> Response {
+    // Before the body: who only guesses holds no place while he sends it.
+    match asked_here(&app, &token).await {
+        Ok(Some(_)) => {}
+        Ok(None) => return Page::unknown(&app, peer).into_response(),
+        Err(error) => return Page::failed(&error).into_response(),
+    }
     let form = read(body, FORM_BYTES_MAX).await.unwrap_or_default();
     let decision = match &*form {
         b"decision=approve" => Decision::Approved,

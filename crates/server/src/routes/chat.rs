@@ -128,8 +128,11 @@ impl AnswerWire for ChatWire {
             let counts = ChatCompletionChunk { usage: Some(usage(answer.usage)), ..self.chunk(Vec::new()) };
             events.push(event(&counts));
         }
-        events.push(SseEvent::default().data("[DONE]"));
         events
+    }
+
+    fn close(&mut self) -> Vec<SseEvent> {
+        vec![SseEvent::default().data("[DONE]")]
     }
 
     fn fail(&mut self, refusal: &OpenAiRefusal) -> Vec<SseEvent> {

@@ -8,7 +8,7 @@ use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
 use cortex_api::{ErrorBody, ErrorCode, KeyChoice, KeyInfo, KeyList, KeyRequest, NewKey};
-use cortex_store::{ConnectorKey, NameTaken};
+use cortex_store::{ConnectorKey, NameTaken, Store, StoreError};
 use cortex_types::KeyId;
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
@@ -36,11 +36,12 @@ pub(crate) async fn create(
         created_at: now,
         revoked_at: None,
     };
-    if let Err(NameTaken) = app.store.keys().create(key.clone()).await? {
+    let wanted = key.clone();
+    let made = changed(&app, |store| async move { store.keys().create(wanted).await }).await?;
+    if let Err(NameTaken) = made {
         let detail = format!("there is a key named {:?}; revoke it first, or choose another name", key.name);
         return Err(Refusal::because(ErrorCode::Conflict, detail));
     }
-    app.keys.replace_connectors(app.store.keys().of_connectors().await?);
     Ok(Json(NewKey { id: key.id, name: key.name, source: key.source, key: plain }))
 }
 
@@ -62,12 +63,33 @@ pub(crate) async fn revoke(
     let mut fields = Fields::of(&body);
     let id_or_name = fields.name("key");
     fields.finish()?;
-    let revoked = app.store.keys().revoke(id_or_name, app.clock.now()).await?;
+    let now = app.clock.now();
+    let revoked =
+        changed(&app, move |store| async move { store.keys().revoke(id_or_name, now).await }).await?;
     let revoked = revoked.ok_or_else(|| {
         Refusal::because(ErrorCode::NotFound, "no open key has this id or name; `cortex key list` shows them")
     })?;
-    app.keys.replace_connectors(app.store.keys().of_connectors().await?);
     Ok(Json(info(revoked)))
+}
+
+/// Makes a change and puts it in force, one at a time and to the end, whether or not the client stays.
+async fn changed<T, F, Fut>(app: &AppState, change: F) -> Result<T, Refusal>
+where
+    T: Send + 'static,
+    F: FnOnce(Store) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<T, StoreError>> + Send,
+{
+    let app = app.clone();
+    let work = tokio::spawn(async move {
+        let _one_at_a_time = app.keys.changes.lock().await;
+        let outcome = change(app.store.clone()).await?;
+        app.keys.replace_connectors(app.store.keys().of_connectors().await?);
+        Ok::<T, StoreError>(outcome)
+    });
+    match work.await {
+        Ok(outcome) => Ok(outcome?),
+        Err(error) => Err(Refusal::because(ErrorCode::InternalError, error.to_string())),
+    }
 }
 
 /// 160 bits of the system's randomness.

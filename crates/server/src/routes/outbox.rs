@@ -120,9 +120,9 @@ async fn worth_another_look(
     if Instant::now() >= deadline {
         return Ok(false);
     }
-    let due = app.store.outbox().next_due(source.to_owned()).await?;
-    // What is due already and was not handed out waits behind another message of its topic.
-    let due = due.filter(|due| *due > app.clock.now()).map(|due| Instant::now() + due.since(app.clock.now()));
+    // What is due already and was not handed out waits behind another message of its topic, whose end rings.
+    let due = app.store.outbox().next_due(source.to_owned(), app.clock.now()).await?;
+    let due = due.map(|due| Instant::now() + due.since(app.clock.now()));
     let until = due.map_or(deadline, |due| due.min(deadline));
     loop {
         tokio::select! {

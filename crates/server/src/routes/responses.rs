@@ -179,6 +179,10 @@ impl AnswerWire for ResponsesWire {
         ]
     }
 
+    fn close(&mut self) -> Vec<SseEvent> {
+        Vec::new()
+    }
+
     fn fail(&mut self, refusal: &OpenAiRefusal) -> Vec<SseEvent> {
         let mut response = self.shape.response("failed", json!([]));
         let error = refusal.body().error;

@@ -1,8 +1,9 @@
 //! Nothing said over OpenAI's door is lost or run twice, whatever the client's connection and library do.
 
 use crate::openai_parts::{chat_in, content, open_messages, said};
-use cortex_testkit::{RunningTestServer, ServerSetup, eventually};
+use cortex_testkit::{FrozenTime, RunningTestServer, ServerSetup, eventually};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -120,19 +121,35 @@ async fn a_library_that_sends_again_runs_the_model_once() {
 #[tokio::test]
 async fn an_idempotency_key_is_answered_once_and_never_for_other_words() {
     let server = ServerSetup::echoing().start().await;
-    for (header, key) in [("idempotency-key", "k-1"), ("x-client-request-id", "r-1")] {
-        let ask = async |text: &str| {
-            server.request("POST", "/v1/chat/completions").header(header, key).json(&said(text)).send().await
-        };
-        let (first, second) = (ask("hello").await.json(), ask("hello").await.json());
-        assert_eq!(content(&first), "You said: hello");
-        assert_eq!((first["id"].clone(), content(&first)), (second["id"].clone(), content(&second)));
-        let row = first["cortex"]["eventId"].as_str().unwrap();
-        assert_eq!(server.get(&format!("/api/v2/inbox/{row}")).await.json()["externalMessageId"], key);
-        let other = ask("something else").await;
-        assert_eq!((other.status, &other.json()["error"]["code"]), (422, &json!("idempotency_key_reused")));
-    }
-    assert_eq!(calls(&server).await, 2);
+    let ask = async |text: &str| {
+        let asking = server.request("POST", "/v1/chat/completions").header("idempotency-key", "k-1");
+        asking.json(&said(text)).send().await
+    };
+    let (first, second) = (ask("hello").await.json(), ask("hello").await.json());
+    assert_eq!(content(&first), "You said: hello");
+    assert_eq!((first["id"].clone(), content(&first)), (second["id"].clone(), content(&second)));
+    let row = first["cortex"]["eventId"].as_str().unwrap();
+    assert_eq!(server.get(&format!("/api/v2/inbox/{row}")).await.json()["externalMessageId"], "k-1");
+    let other = ask("something else").await;
+    assert_eq!((other.status, &other.json()["error"]["code"]), (422, &json!("idempotency_key_reused")));
+    assert_eq!(calls(&server).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_words_after_a_delivered_answer_are_meant_again() {
+    let time = FrozenTime::hold();
+    let server = ServerSetup::echoing().at(&time).start().await;
+    let ask = async |retries: &str| {
+        let asking =
+            server.request("POST", "/v1/chat/completions").header("x-stainless-retry-count", retries);
+        assert_eq!(content(&asking.json(&said("next")).send().await.json()), "You said: next");
+    };
+    ask("0").await;
+    ask("1").await;
+    assert_eq!(calls(&server).await, 1, "a library that sends again at once");
+    time.advance(Duration::from_secs(120)).await;
+    ask("1").await;
+    assert_eq!(calls(&server).await, 2, "a person who says it again, whose first try failed on the way");
 }
 
 #[tokio::test]

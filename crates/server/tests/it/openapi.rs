@@ -44,8 +44,8 @@ async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones()
                 "{method} {path}: the session in it opens a socket and nothing else"
             );
         } else if path.starts_with("/approve/") {
-            // It opens by a token that this is none of, and says so on a page; a form without a word is none either.
-            let expected = if method == "GET" { 404 } else { 400 };
+            // It opens by a token that this is none of, and says so on a page.
+            let expected = 404;
             assert_eq!(
                 (answer.status, answer.header("cache-control")),
                 (expected, Some("no-store")),

@@ -55,7 +55,9 @@ pub(super) fn hand_over(
             handed.push(HandedOver { message, lease: Some(delivery.lease) });
         }
     }
-    for wanted in &request.replies_of {
+    // What others hold is shown only where something may be said at all.
+    let shown = if is_live { request.replies_of.as_slice() } else { &[] };
+    for wanted in shown {
         handed.extend(held_by_others(connection, request, wanted, &handed)?);
     }
     handed.sort_by_key(|handed| handed.message.seq);

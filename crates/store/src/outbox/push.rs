@@ -97,6 +97,7 @@ pub(super) fn give_back(
             .optional()?;
         let Some((seq, source, event_seq)) = held else { continue };
         // The modes may have changed meanwhile: back in the queue it would be sent.
+        bell::queued_for(&source);
         if let Some(reason) = channel::refusal(connection, event_seq, &source)? {
             suppress(connection, seq, &reason, now)?;
             continue;
@@ -107,21 +108,26 @@ pub(super) fn give_back(
                    lease_expires_at = NULL, updated_at = ?3 WHERE seq = ?1",
             )?
             .execute(params![seq, !returned.was_sent, now.0])?;
-        bell::queued_for(&source);
     }
     Ok(back)
 }
 
-/// When something of this source becomes claimable by time alone.
-pub(super) fn next_due(connection: &Connection, source: &str) -> Result<Option<Millis>, StoreError> {
+/// When something of this source becomes claimable by time alone, after now.
+pub(super) fn next_due(
+    connection: &Connection,
+    source: &str,
+    now: Millis,
+) -> Result<Option<Millis>, StoreError> {
     let earliest = |sql: &str| -> Result<Option<i64>, StoreError> {
-        Ok(connection.prepare_cached(sql)?.query_row([source], |row| row.get(0))?)
+        Ok(connection.prepare_cached(sql)?.query_row(params![source, now.0], |row| row.get(0))?)
     };
     let waits = earliest(
-        "SELECT min(next_attempt_at) FROM outbox_messages WHERE source = ?1 AND status = 'pending'",
+        "SELECT min(next_attempt_at) FROM outbox_messages
+         WHERE source = ?1 AND status = 'pending' AND next_attempt_at > ?2",
     )?;
     let leases = earliest(
-        "SELECT min(lease_expires_at) FROM outbox_messages WHERE source = ?1 AND status = 'leased'",
+        "SELECT min(lease_expires_at) FROM outbox_messages
+         WHERE source = ?1 AND status = 'leased' AND lease_expires_at > ?2",
     )?;
     Ok([waits, leases].into_iter().flatten().min().map(Millis))
 }

@@ -124,6 +124,7 @@ pub(super) fn nack(
     if let (Some(reason), false) = (refusal, nack.permanent) {
         suppress(connection, held.seq, &reason, now)?;
         note(connection, &held, NoteKind::Nacked, &error, now)?;
+        let_follow(connection, &held)?;
         return Ok(Ok(Nacked::Suppressed));
     }
     let (outcome, status, next_attempt_at, kind) = if nack.permanent {

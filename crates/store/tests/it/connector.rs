@@ -45,7 +45,7 @@ async fn pushed(store: &Store) -> Vec<Delivery> {
 async fn a_session_is_bound_once_and_ends_a_day_after_its_last_use() {
     let store = TempStore::create();
     let sessions = store.connectors();
-    let open = ConnectorSession { key: None, binding: None };
+    let open = ConnectorSession { key: None, is_keyless: true, binding: None };
     sessions.open_session([1; 32], open.clone(), NOW).await.unwrap();
     assert_eq!(sessions.use_session([2; 32], NOW).await.unwrap(), None, "never opened");
     let binding = |name: &str| ConnectorBinding { connector_id: name.to_owned(), source: name.to_owned() };

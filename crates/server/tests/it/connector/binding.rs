@@ -146,3 +146,65 @@ async fn the_database_holds_no_session_id_and_no_key() {
         }
     }
 }
+
+#[tokio::test]
+async fn nobody_without_a_key_speaks_for_a_source_that_has_one() {
+    let server = ServerSetup::echoing().start().await;
+    let key = key_for(&server, "urn:connector:m").await;
+    let session = session_of(&server, &key).await;
+    let mut own = TestConnector::open(server.address(), &session, "?ack=1").await.unwrap();
+    own.send(&said_over("m", "c", "1", "hello")).await;
+    let unacked = own.event().await;
+    own.close().await;
+    // It waits for its connector; a program on this machine that knows its name gets nothing of it.
+    let mut knows_the_name = TestConnector::connect(&server, "?connectorId=m").await;
+    assert_eq!(knows_the_name.so_far().await, [] as [Value; 0]);
+    knows_the_name.send(&said_over("m", "c", "2", "I am m")).await;
+    assert_eq!(knows_the_name.event().await["data"]["code"], "forbidden");
+    let session = session_of(&server, &key).await;
+    let mut own = TestConnector::open(server.address(), &session, "?ack=1").await.unwrap();
+    assert_eq!(own.event().await, unacked);
+}
+
+#[tokio::test]
+async fn a_source_is_one_connector_and_a_connector_one_source() {
+    let server = ServerSetup::echoing().start().await;
+    let mut first = TestConnector::connect(&server, "").await;
+    first.send(&said_over("m", "c", "1", "hello")).await;
+    first.event().await;
+    let mut same_source = said_over("another", "c", "2", "hello");
+    same_source["source"] = json!("urn:connector:m");
+    let mut same_name = said_over("m", "c", "3", "hello");
+    same_name["source"] = json!("urn:connector:another");
+    for taken in [same_source, same_name] {
+        let mut other = TestConnector::connect(&server, "").await;
+        other.send(&taken).await;
+        let told = other.event().await;
+        assert_eq!(told["data"]["code"], "forbidden", "{told}");
+    }
+    let mut machine = TestConnector::connect(&server, "").await;
+    machine.send(&said_over("cron", "c", "4", "hello")).await;
+    assert_eq!(machine.event().await["data"]["code"], "invalid_event");
+}
+
+#[tokio::test]
+async fn two_sockets_of_one_session_cannot_bind_it_to_two() {
+    let server = ServerSetup::echoing().start().await;
+    let session = TestConnector::session(&server, "").await;
+    let mut one = TestConnector::open(server.address(), &session, "").await.unwrap();
+    let mut two = TestConnector::open(server.address(), &session, "").await.unwrap();
+    one.so_far().await;
+    two.so_far().await;
+    one.send(&said_over("one", "c", "1", "hello")).await;
+    assert_eq!(one.event().await["data"]["text"], "You said: hello");
+    two.send(&said_over("two", "c", "2", "hello")).await;
+    assert_eq!(two.event().await["data"]["code"], "forbidden");
+}
+
+#[tokio::test]
+async fn the_owners_keys_keep_their_names_and_their_reach() {
+    let mut server = ServerSetup::echoing().start().await;
+    assert_eq!(server.post("/api/v2/keys", &json!({ "name": "owner", "source": "x" })).await.status, 409);
+    server.restart().await;
+    assert_eq!(server.get("/api/v2/status").await.status, 200);
+}

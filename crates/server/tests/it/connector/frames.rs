@@ -89,6 +89,9 @@ async fn an_event_of_another_type_is_ignored_and_counted() {
     let mut event = said_over("m", "c", "1", "hello");
     event["type"] = json!("assistant.presence.changed");
     connector.send(&event).await;
+    event["datacontenttype"] = json!("image/png");
+    event["data_base64"] = event.as_object_mut().unwrap().remove("data").map(|_| json!("aGk=")).unwrap();
+    connector.send(&event).await;
     assert_eq!(connector.so_far().await, [] as [Value; 0], "no answer at all");
     assert!(counted().await > before);
     assert_eq!(inbox_len(&server).await, 0);

@@ -91,3 +91,18 @@ async fn an_ordinary_request_at_the_sockets_address_is_told_what_it_is() {
     assert_eq!(answer.status, 400);
     assert!(answer.text().contains("speaks WebSocket"), "{}", answer.text());
 }
+
+#[tokio::test]
+async fn at_most_thirty_two_sockets_without_a_session_are_held_and_not_for_long() {
+    let server = ServerSetup::echoing().start().await;
+    let opening = (0..64).map(|_| TestConnector::open(server.address(), "nothing", ""));
+    // None of them reads or closes: each holds its place until the server lets go of it.
+    let held = futures::future::join_all(opening).await;
+    let (open, refused): (Vec<_>, Vec<_>) = held.into_iter().partition(Result::is_ok);
+    assert!(open.len() <= 32 && !refused.is_empty(), "{} open, {} refused", open.len(), refused.len());
+    let session = TestConnector::session(&server, "").await;
+    eventually("a place for a good session", async || {
+        TestConnector::open(server.address(), &session, "").await.ok().map(drop)
+    })
+    .await;
+}
