@@ -1,7 +1,8 @@
 //! One socket: reads frames, puts events into the inbox, writes what its dispatcher and the previews give it.
 
+use super::answer::{Answer, code_of, settle};
 use super::dispatch::{Member, Report, ToSocket, WINDOW};
-use super::frame::{self, Frame, FrameError, Inbound, OutboundMessage, read_frame};
+use super::frame::{self, Frame, FrameError, Inbound, read_frame};
 use super::{Admitted, Wants};
 use crate::live::{Waiting, watch};
 use crate::state::AppState;
@@ -12,7 +13,7 @@ use cortex_api::{
 };
 use cortex_store::{ConnectorBinding, ConnectorKey, StoreError};
 use cortex_types::limits::BODY_BYTES_MAX;
-use cortex_types::{AcceptedEvent, EventId, InboxStatus, KeyId, Millis, OutboxStatus};
+use cortex_types::{EventId, KeyId};
 use futures::future::join_all;
 use futures::{FutureExt, SinkExt, StreamExt};
 use metrics::{counter, gauge};
@@ -426,112 +427,5 @@ fn take_frame(heard: Option<Result<Message, axum::Error>>, frames: &mut Vec<Utf8
         Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
         Some(Err(error)) if error.to_string().contains("too long") => Err(too_big),
         Some(Err(_)) => Err(End::Gone),
-    }
-}
-
-/// What a frame comes to, before it is on disk.
-enum Answer {
-    Nothing,
-    Say(Vec<Utf8Bytes>),
-    Refuse(FrameError),
-    Accept(Box<Inbound>),
-}
-
-/// The frames to write, and the event whose answer may be previewed.
-async fn settle(app: &AppState, answer: Answer) -> (Vec<Utf8Bytes>, Option<(EventId, Box<Inbound>)>) {
-    let now = app.clock.now();
-    let inbound = match answer {
-        Answer::Nothing => return (Vec::new(), None),
-        Answer::Say(frames) => return (frames, None),
-        Answer::Refuse(error) => return (refused(error, now), None),
-        Answer::Accept(inbound) => inbound,
-    };
-    let refuse = |inbound: Box<Inbound>, code, message: String| {
-        let error = FrameError {
-            code,
-            message,
-            id: Some(inbound.event.external_message_id),
-            connector_id: Some(inbound.connector_id),
-            conversation_id: Some(inbound.event.topic_key),
-        };
-        (refused(error, now), None)
-    };
-    match app.intake.accept(inbound.event.clone()).await {
-        Ok(AcceptedEvent::Queued(event)) => (Vec::new(), Some((event, inbound))),
-        Ok(AcceptedEvent::Duplicate { first, same_body }) => match recorded(app, &inbound, first).await {
-            Ok(Recorded::Ended(frames)) => {
-                if same_body {
-                    app.connector_door.recent.keep(&inbound.event, frames.clone());
-                }
-                (frames, None)
-            }
-            Ok(Recorded::Open { said, event }) => {
-                let previewed = said.is_empty().then_some((event, inbound));
-                (said, previewed)
-            }
-            Err(error) => refuse(inbound, code_of(&error), "the recorded answer cannot be read".to_owned()),
-        },
-        Ok(AcceptedEvent::ChannelOff) => {
-            let message = format!("the channel {} is off; nothing was kept", inbound.connector_id);
-            refuse(inbound, FrameErrorCode::ChannelOff, message)
-        }
-        Err(error) => refuse(inbound, code_of(&error), "nothing was kept; send it again later".to_owned()),
-    }
-}
-
-/// What is on record for an event that came again.
-enum Recorded {
-    Ended(Vec<Utf8Bytes>),
-    /// More is to come, from its turn or from the outbox.
-    Open {
-        said: Vec<Utf8Bytes>,
-        event: EventId,
-    },
-}
-
-async fn recorded(app: &AppState, inbound: &Inbound, first: EventId) -> Result<Recorded, StoreError> {
-    let binding =
-        ConnectorBinding { connector_id: inbound.connector_id.clone(), source: inbound.event.source.clone() };
-    let Some((event, replies)) = app.store.outbox().replies_to(first.clone()).await? else {
-        return Ok(Recorded::Ended(Vec::new()));
-    };
-    let mut said = Vec::new();
-    let mut is_open = !matches!(event.status, InboxStatus::Done | InboxStatus::Failed);
-    let may_say = app.runtime.channels().settings().may_say(&binding.connector_id, &binding.source);
-    for reply in replies.iter().filter(|reply| reply.topic == event.topic) {
-        match reply.status {
-            // One that was written a moment ago may not be settled yet: whoever asks again does not have it.
-            OutboxStatus::Delivered | OutboxStatus::Dead | OutboxStatus::Leased if may_say => {
-                is_open |= reply.status == OutboxStatus::Leased;
-                let message = OutboundMessage {
-                    id: &reply.id,
-                    conversation: &reply.topic.topic_key,
-                    text: &reply.text,
-                    payload_json: reply.payload_json.as_deref(),
-                    metadata_json: event.metadata_json.as_deref(),
-                    created_at: reply.created_at,
-                };
-                said.push(frame::outbound(&binding, &message, Some(&event.external_message_id)).into());
-            }
-            // The dispatcher will have it.
-            OutboxStatus::Pending | OutboxStatus::Leased => is_open = true,
-            OutboxStatus::Delivered
-            | OutboxStatus::Dead
-            | OutboxStatus::Suppressed
-            | OutboxStatus::Discarded => {}
-        }
-    }
-    Ok(if is_open { Recorded::Open { said, event: first } } else { Recorded::Ended(said) })
-}
-
-fn refused(error: FrameError, now: Millis) -> Vec<Utf8Bytes> {
-    counter!("cortex_connector_refused_frames_total").increment(1);
-    vec![frame::error(error, now).into()]
-}
-
-fn code_of(error: &StoreError) -> FrameErrorCode {
-    match error {
-        StoreError::Unavailable(_) | StoreError::Closed => FrameErrorCode::StorageUnavailable,
-        StoreError::Damaged(_) | StoreError::Fault(_) => FrameErrorCode::InternalError,
     }
 }
