@@ -11,11 +11,16 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 const LEASE_SECONDS: u32 = 60;
 const BATCH: u32 = 20;
 const POLL_EVERY: Duration = Duration::from_millis(200);
+/// A message that was not claimed again by then is not ours any more.
+const UNACKED_LASTS: Duration = Duration::from_secs(2 * LEASE_SECONDS as u64);
+/// What a program may take for reading a line when the bridge ends.
+const LAST_LINE: Duration = Duration::from_secs(2);
 
 /// A bridge that is not yet at work.
 #[derive(Debug)]
@@ -42,11 +47,28 @@ pub enum StdioFailure {
 struct Shared<W> {
     output: tokio::sync::Mutex<W>,
     /// Messages that were written and wait for their ack.
-    unacked: Mutex<HashMap<OutboxId, LeaseToken>>,
+    unacked: Mutex<HashMap<OutboxId, Unacked>>,
+}
+
+struct Unacked {
+    lease: LeaseToken,
+    since: Instant,
+}
+
+impl<W> Shared<W> {
+    /// Before they are written: an ack may come back at once, and what the end leaves unwritten is given back.
+    fn expect_acks(&self, messages: &[PolledMessage]) {
+        let mut unacked = self.unacked.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = Instant::now();
+        unacked.retain(|_, one| since.saturating_duration_since(one.since) < UNACKED_LASTS);
+        unacked.extend(messages.iter().map(|message| {
+            (message.message_id.clone(), Unacked { lease: message.lease_token.clone(), since })
+        }));
+    }
 }
 
 impl Stdio {
-    /// Runs until the program's output ends. What was claimed is written and settled before it returns.
+    /// Runs until the program's output ends. What was claimed is written and settled before it returns, or given back.
     pub async fn run(
         self,
         input: impl AsyncBufRead + Unpin,
@@ -100,7 +122,10 @@ impl Stdio {
                 Err(problem) => Some(problem),
             };
             if let Some(error) = problem {
-                write_line(shared, &Spoken::Error { error: &error, line: number }).await?;
+                let spoken = Spoken::Error { error: &error, line: number };
+                if write_line(shared, &spoken, done).await? == Written::Stopped {
+                    return Ok(());
+                }
             }
         }
     }
@@ -112,8 +137,10 @@ impl Stdio {
         message: &OutboxId,
         nack: Option<&line::GivenNack>,
     ) -> Option<String> {
-        let lease = shared.unacked.lock().unwrap_or_else(PoisonError::into_inner).remove(message);
-        let Some(lease_token) = lease else { return Some(format!("{message} does not wait for an ack")) };
+        let unacked = shared.unacked.lock().unwrap_or_else(PoisonError::into_inner).remove(message);
+        let Some(Unacked { lease: lease_token, .. }) = unacked else {
+            return Some(format!("{message} does not wait for an ack"));
+        };
         let message_id = message.clone();
         let told = match nack {
             None => self.client.ack(&AckRequest { message_id, lease_token }).await.map(drop),
@@ -141,8 +168,11 @@ impl Stdio {
             let wait = match self.claim().await {
                 Ok(messages) => {
                     backoff = Backoff::new();
+                    shared.expect_acks(&messages);
                     for message in messages {
-                        self.hand_out(shared, message).await?;
+                        if self.hand_out(shared, message, done).await? == Written::Stopped {
+                            return Ok(());
+                        }
                     }
                     POLL_EVERY
                 }
@@ -172,33 +202,28 @@ impl Stdio {
         &self,
         shared: &Shared<W>,
         message: PolledMessage,
-    ) -> Result<(), StdioFailure> {
-        // Before it is written: the ack may come back at once.
-        let lease = message.lease_token.clone();
-        shared
-            .unacked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(message.message_id.clone(), lease);
+        done: &CancellationToken,
+    ) -> Result<Written, StdioFailure> {
         let line = Spoken::Message {
             message_id: &message.message_id,
             topic: &message.topic_key,
             text: &message.text,
             payload: message.payload.as_ref(),
         };
-        write_line(shared, &line).await?;
+        let written = write_line(shared, &line, done).await?;
         if self.auto_ack
+            && written == Written::Whole
             && let Some(problem) = self.settle(shared, &message.message_id, None).await
         {
             tracing::warn!(problem, "not acknowledged; it will come again");
         }
-        Ok(())
+        Ok(written)
     }
 
     /// What nobody acknowledged is for the next one who asks.
     async fn give_back<W>(&self, shared: &Shared<W>) {
         let unacked: Vec<_> = shared.unacked.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
-        for (message_id, lease_token) in unacked {
+        for (message_id, Unacked { lease: lease_token, .. }) in unacked {
             let error = Some("the program ended without acknowledging it".to_owned());
             let request =
                 NackRequest { message_id, lease_token, error, retry_after_seconds: None, permanent: false };
@@ -229,13 +254,32 @@ async fn next_line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option
     }
 }
 
+/// What became of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Whole,
+    /// The bridge ends and the program does not read.
+    Stopped,
+}
+
 async fn write_line<W: AsyncWrite + Unpin>(
     shared: &Shared<W>,
     line: &Spoken<'_>,
-) -> Result<(), StdioFailure> {
+    done: &CancellationToken,
+) -> Result<Written, StdioFailure> {
     let mut bytes = serde_json::to_vec(line).map_err(|error| StdioFailure::Output(error.into()))?;
     bytes.push(b'\n');
-    let mut output = shared.output.lock().await;
-    output.write_all(&bytes).await.map_err(StdioFailure::Output)?;
-    output.flush().await.map_err(StdioFailure::Output)
+    let write = async {
+        let mut output = shared.output.lock().await;
+        output.write_all(&bytes).await?;
+        output.flush().await
+    };
+    let given_up = async {
+        done.cancelled().await;
+        tokio::time::sleep(LAST_LINE).await;
+    };
+    tokio::select! {
+        written = write => written.map(|()| Written::Whole).map_err(StdioFailure::Output),
+        () = given_up => Ok(Written::Stopped),
+    }
 }

@@ -19,8 +19,8 @@ pub(super) struct Rest {
 
 #[derive(Debug, Default, Deserialize)]
 struct Refusal {
-    #[serde(default)]
-    code: i64,
+    /// Only Discord itself gives one; a proxy on the way does not.
+    code: Option<i64>,
     #[serde(default)]
     message: String,
     retry_after: Option<f64>,
@@ -105,7 +105,7 @@ impl Rest {
 }
 
 fn classify(status: u16, refusal: &Refusal, retry_after: Option<f64>) -> PlatformError {
-    let reason = format!("Discord answered {status} ({}): {}", refusal.code, refusal.message);
+    let reason = format!("Discord answered {status} ({}): {}", refusal.code.unwrap_or(0), refusal.message);
     match status {
         429 => {
             let wait = refusal.retry_after.or(retry_after).unwrap_or(RETRY_SECONDS);
@@ -115,7 +115,7 @@ fn classify(status: u16, refusal: &Refusal, retry_after: Option<f64>) -> Platfor
             "Discord refuses the bot token; check connectors.discord.token".to_owned(),
         ),
         // 10003 unknown channel, 50001 no access, 50007 takes no direct messages, …: no retry can help.
-        400..=499 => PlatformError::Permanent(reason),
+        400..=499 if refusal.code.is_some() => PlatformError::Permanent(reason),
         _ => PlatformError::Transient(reason),
     }
 }
@@ -151,5 +151,8 @@ mod tests {
         assert_eq!(kind(404, r#"{"code":10003}"#, None), "permanent");
         assert_eq!(kind(400, r#"{"code":50035}"#, None), "permanent");
         assert_eq!(kind(503, "", None), "transient");
+        for body in ["<html>", "{}", ""] {
+            assert_eq!(kind(403, body, None), "transient", "a proxy's answer: {body}");
+        }
     }
 }

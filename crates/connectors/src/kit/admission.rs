@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a stranger may try in ten minutes, and all strangers together.
+/// How often each stranger may ask who we are, and try a code, in ten minutes.
 const TRIES_EACH: usize = 5;
-const TRIES_ALL: usize = 50;
+/// How often all strangers together are greeted. Codes have no such bound: a crowd must not keep the owner out.
+const GREETINGS_ALL: usize = 50;
 const TRIES_WITHIN: Duration = Duration::from_secs(600);
 
 /// What is heard in a group.
@@ -69,19 +70,36 @@ pub(crate) fn judge(said: &Said, is_allowed: bool, groups: GroupPolicy, command_
 /// How often strangers tried something lately.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
-    by_user: HashMap<String, Vec<Instant>>,
+    greetings: Attempts,
+    codes: Attempts,
 }
 
 impl Tries {
     /// Counts one more; false when that is too many and nothing is to be done.
-    pub(crate) fn may_try(&mut self, user: &str, now: Instant) -> bool {
+    pub(crate) fn may_greet(&mut self, user: &str, now: Instant) -> bool {
+        self.greetings.count(user, now, GREETINGS_ALL)
+    }
+
+    /// The same for a pairing code.
+    pub(crate) fn may_try_code(&mut self, user: &str, now: Instant) -> bool {
+        self.codes.count(user, now, usize::MAX)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Attempts {
+    by_user: HashMap<String, Vec<Instant>>,
+}
+
+impl Attempts {
+    fn count(&mut self, user: &str, now: Instant, most: usize) -> bool {
         self.by_user.retain(|_, tries| {
             tries.retain(|at| now.saturating_duration_since(*at) < TRIES_WITHIN);
             !tries.is_empty()
         });
         let all: usize = self.by_user.values().map(Vec::len).sum();
         let of_user = self.by_user.get(user).map_or(0, Vec::len);
-        let may = all < TRIES_ALL && of_user < TRIES_EACH;
+        let may = all < most && of_user < TRIES_EACH;
         if may {
             self.by_user.entry(user.to_owned()).or_default().push(now);
         }
@@ -137,11 +155,17 @@ mod tests {
     #[test]
     fn codes_are_tried_five_times_in_ten_minutes_and_no_more() {
         let (mut tries, now) = (Tries::default(), Instant::now());
-        let allowed = (0..8).filter(|_| tries.may_try("7", now)).count();
+        let allowed = (0..8).filter(|_| tries.may_try_code("7", now)).count();
         assert_eq!(allowed, TRIES_EACH);
-        assert!(tries.may_try("8", now));
-        assert!(tries.may_try("7", now + TRIES_WITHIN));
-        let strangers = (100..300).filter(|user| tries.may_try(&user.to_string(), now)).count();
-        assert!(strangers < TRIES_ALL);
+        assert!(tries.may_try_code("8", now));
+        assert!(tries.may_try_code("7", now + TRIES_WITHIN));
+    }
+
+    #[test]
+    fn a_crowd_of_strangers_is_greeted_up_to_a_bound_and_keeps_no_code_out() {
+        let (mut tries, now) = (Tries::default(), Instant::now());
+        let crowd = || (0..300).map(|user| user.to_string());
+        assert_eq!(crowd().filter(|user| tries.may_greet(user, now)).count(), GREETINGS_ALL);
+        assert_eq!(crowd().filter(|user| tries.may_try_code(user, now)).count(), 300);
     }
 }

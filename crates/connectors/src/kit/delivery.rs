@@ -3,23 +3,23 @@
 use super::backoff::Backoff;
 use super::button::{Button, buttons_of};
 use super::compose::{ComposedPart, compose, fitting_buttons};
-use super::notebook::NotebookError;
 use super::pages::Prompt;
 use super::place::{ChatPlace, place_key};
 use super::platform::{OutgoingPart, PartBody, Platform, PlatformError};
 use super::run::{Connector, Stopped};
 use cortex_api::{AckRequest, ClientError, NackRequest, PollRequest, PolledMessage};
-use cortex_types::LeaseToken;
+use cortex_types::{Clock, LeaseToken, OutboxId};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use std::collections::VecDeque;
-use std::sync::PoisonError;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-const LEASE_SECONDS: u32 = 60;
+/// Longer than a long message takes in a slow group.
+const LEASE_SECONDS: u32 = 300;
 const BATCH: u32 = 20;
 /// Topics that are delivered to at the same time.
 const LANES_MAX: usize = 64;
@@ -30,8 +30,43 @@ const ACK_TRIES: usize = 4;
 const TROUBLE_LASTS: Duration = Duration::from_secs(1_800);
 const WORDS_CHARS_MAX: usize = 80;
 
-/// Messages of one topic, in order.
-type Lane = VecDeque<PolledMessage>;
+/// Messages that we hold a lease of.
+#[derive(Default)]
+pub(super) struct InHand {
+    /// The newest lease of each message: a slow delivery outlives its first one.
+    leases: HashMap<OutboxId, LeaseToken>,
+    /// Topics that are being delivered to, and what waits there, in order. A topic has one lane at a time.
+    lanes: HashMap<String, VecDeque<PolledMessage>>,
+}
+
+impl InHand {
+    /// Takes what was claimed, and gives the topics that need a new lane. What is in hand only gets its new lease.
+    fn take(&mut self, messages: Vec<PolledMessage>) -> Vec<String> {
+        let mut new = Vec::new();
+        for message in messages {
+            let known = self.leases.insert(message.message_id.clone(), message.lease_token.clone());
+            if known.is_some() {
+                continue;
+            }
+            let topic = message.topic_key.clone();
+            let lane = self.lanes.entry(topic).or_insert_with_key(|topic| {
+                new.push(topic.clone());
+                VecDeque::new()
+            });
+            lane.push_back(message);
+        }
+        new
+    }
+
+    /// The next message of a topic; without one its lane is at its end.
+    fn next(&mut self, topic: &str) -> Option<PolledMessage> {
+        let next = self.lanes.get_mut(topic).and_then(VecDeque::pop_front);
+        if next.is_none() {
+            self.lanes.remove(topic);
+        }
+        next
+    }
+}
 
 /// How carrying a message ended.
 enum Carried {
@@ -48,7 +83,7 @@ impl<P: Platform> Connector<P> {
     }
 
     /// Claims messages until it is told to stop.
-    async fn feed(&self, lanes: mpsc::Sender<Lane>) {
+    async fn feed(&self, lanes: mpsc::Sender<String>) {
         let mut backoff = Backoff::new();
         while !self.stop.is_cancelled() {
             // A claim costs an attempt: a platform that is away for an hour must not use them all up.
@@ -60,8 +95,8 @@ impl<P: Platform> Connector<P> {
                 Ok(found) => {
                     backoff = Backoff::new();
                     let is_full = !found.is_empty();
-                    for lane in found {
-                        if lanes.send(lane).await.is_err() {
+                    for topic in found {
+                        if lanes.send(topic).await.is_err() {
                             return;
                         }
                     }
@@ -81,8 +116,8 @@ impl<P: Platform> Connector<P> {
         }
     }
 
-    /// New lanes of what may be delivered now. A message that is in hand already only gets its new lease.
-    async fn claim(&self) -> Result<Vec<Lane>, ClientError> {
+    /// Claims what may be delivered now, and gives the topics that need a lane for it.
+    async fn claim(&self) -> Result<Vec<String>, ClientError> {
         // Behind a message that cannot be delivered nothing else of its topic is claimed: each claim costs an attempt.
         let is_calm = {
             let mut troubled = self.troubled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,28 +132,16 @@ impl<P: Platform> Connector<P> {
             wait_seconds: None,
         };
         let messages = self.client.poll(&request).await?.messages;
-        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lanes: Vec<Lane> = Vec::new();
-        for message in messages {
-            let in_hand = leases.insert(message.message_id.clone(), message.lease_token.clone());
-            if in_hand.is_some() {
-                continue;
-            }
-            match lanes.iter_mut().find(|lane| lane[0].topic_key == message.topic_key) {
-                Some(lane) => lane.push_back(message),
-                None => lanes.push(VecDeque::from([message])),
-            }
-        }
-        Ok(lanes)
+        Ok(self.in_hand().take(messages))
     }
 
-    async fn run_lanes(&self, mut arriving: mpsc::Receiver<Lane>) {
+    async fn run_lanes(&self, mut arriving: mpsc::Receiver<String>) {
         let mut running = FuturesUnordered::new();
         let mut is_open = true;
         while is_open || !running.is_empty() {
             tokio::select! {
                 next = arriving.recv(), if is_open && running.len() < LANES_MAX => match next {
-                    Some(lane) => running.push(self.run_lane(lane)),
+                    Some(topic) => running.push(self.run_lane(topic)),
                     None => is_open = false,
                 },
                 Some(()) = running.next(), if !running.is_empty() => self.wake.notify_one(),
@@ -126,35 +149,36 @@ impl<P: Platform> Connector<P> {
         }
     }
 
-    async fn run_lane(&self, mut lane: Lane) {
-        while let Some(message) = lane.pop_front() {
-            let topic = message.topic_key.clone();
-            let goes_on = match self.carry(&message).await {
-                Carried::Delivered => {
-                    self.acknowledge(&message).await;
-                    true
-                }
+    async fn run_lane(&self, topic: String) {
+        loop {
+            let next = self.in_hand().next(&topic);
+            let Some(message) = next else { return };
+            match self.carry(&message).await {
+                Carried::Delivered => self.acknowledge(&message).await,
                 Carried::Failed(error) => {
                     let is_permanent = is_permanent(&error);
                     tracing::warn!(message = %message.message_id, %error, is_permanent, "not delivered");
+                    if !is_permanent {
+                        return self.close_lane(topic, &message, &error).await;
+                    }
                     self.give_back(&message, &error).await;
-                    is_permanent
                 }
                 Carried::Stopped => {
-                    self.give_back(&message, &PlatformError::Transient("the connector stopped".to_owned()))
-                        .await;
-                    false
+                    let error = PlatformError::Transient("the connector stopped".to_owned());
+                    return self.close_lane(topic, &message, &error).await;
                 }
-            };
-            let mut troubled = self.troubled.lock().unwrap_or_else(PoisonError::into_inner);
-            if goes_on {
-                troubled.remove(&topic);
-            } else {
-                troubled.insert(topic, Instant::now());
-                break;
             }
+            self.troubled.lock().unwrap_or_else(PoisonError::into_inner).remove(&topic);
         }
-        for behind in lane {
+    }
+
+    /// Gives back a message that cannot be delivered now, and everything behind it.
+    async fn close_lane(&self, topic: String, message: &PolledMessage, error: &PlatformError) {
+        // Before the message is given back: when it comes again, it begins a lane of its own.
+        let behind = self.in_hand().lanes.remove(&topic).unwrap_or_default();
+        self.troubled.lock().unwrap_or_else(PoisonError::into_inner).insert(topic, Instant::now());
+        self.give_back(message, error).await;
+        for behind in behind {
             let error = PlatformError::Transient("waits for the message before it".to_owned());
             self.give_back(&behind, &error).await;
         }
@@ -189,8 +213,9 @@ impl<P: Platform> Connector<P> {
                 message: reference,
                 words: first_words(&message.text),
                 buttons: buttons.to_vec(),
+                delivered_at: self.clock.now(),
             });
-            let noted = self.notebook.write(|pages| {
+            self.notebook.note(|pages| {
                 if is_last {
                     pages.record_delivered(&message.message_id);
                 } else {
@@ -200,9 +225,6 @@ impl<P: Platform> Connector<P> {
                     pages.open_prompt(prompt);
                 }
             });
-            if let Err(error) = noted {
-                return Carried::Failed(unnoted(&error));
-            }
         }
         Carried::Delivered
     }
@@ -228,9 +250,7 @@ impl<P: Platform> Connector<P> {
                     last = PlatformError::CannotFormat(reason);
                 }
                 Err(PlatformError::Moved { to }) => {
-                    if let Err(error) = self.notebook.write(|pages| pages.move_chat(&address.chat, &to)) {
-                        return Ok(Err(unnoted(&error)));
-                    }
+                    self.notebook.note(|pages| pages.move_chat(&address.chat, &to));
                     last = PlatformError::Moved { to };
                 }
                 sent => return Ok(sent),
@@ -287,20 +307,24 @@ impl<P: Platform> Connector<P> {
             },
             permanent: is_permanent(error),
         };
+        // Before it is given back: it may come again at once.
+        self.let_go(message);
         // A nack that gets lost is made up for by the end of the lease.
         if let Err(error) = self.client.nack(&request).await {
             tracing::warn!(%error, message = %message.message_id, "not given back; its lease will run out");
         }
-        self.let_go(message);
     }
 
     fn lease_of(&self, message: &PolledMessage) -> LeaseToken {
-        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        leases.get(&message.message_id).unwrap_or(&message.lease_token).clone()
+        self.in_hand().leases.get(&message.message_id).unwrap_or(&message.lease_token).clone()
     }
 
     fn let_go(&self, message: &PolledMessage) {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner).remove(&message.message_id);
+        self.in_hand().leases.remove(&message.message_id);
+    }
+
+    fn in_hand(&self) -> MutexGuard<'_, InHand> {
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -314,10 +338,6 @@ fn is_permanent(error: &PlatformError) -> bool {
         | PlatformError::Conflict(_)
         | PlatformError::Misconfigured(_) => false,
     }
-}
-
-fn unnoted(error: &NotebookError) -> PlatformError {
-    PlatformError::Transient(format!("what was sent cannot be noted: {error}"))
 }
 
 fn first_words(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::notebook::make_folder;
 use super::platform::{Platform, PlatformError, RemoteFile, Said};
-use super::run::Connector;
+use super::run::{Connector, Stopped};
 use serde::Serialize;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -29,44 +29,33 @@ pub(crate) struct Attachment {
 }
 
 impl<P: Platform> Connector<P> {
-    pub(super) async fn fetch_files(&self, said: &Said) -> Vec<Attachment> {
+    /// A stop leaves the message for the next start: handed in now, it would lack its files for ever.
+    pub(super) async fn fetch_files(&self, said: &Said) -> Result<Vec<Attachment>, Stopped> {
         let mut attachments = Vec::new();
         for (index, file) in said.files.iter().take(FILES_MAX).enumerate() {
             let name = format!("{}-{index}-{}", safe_name(&said.external_id), safe_name(&file.name));
-            attachments.push(self.fetch_file(file, &name).await);
+            attachments.push(self.fetch_file(file, &name).await?);
         }
-        attachments
+        Ok(attachments)
     }
 
-    async fn fetch_file(&self, file: &RemoteFile, stored_name: &str) -> Attachment {
+    async fn fetch_file(&self, file: &RemoteFile, stored_name: &str) -> Result<Attachment, Stopped> {
         let most = self.platform.rules().file_bytes_max;
         if file.bytes.is_some_and(|bytes| bytes > most) {
-            return not_fetched(file, &too_big(most));
+            return Ok(not_fetched(file, &too_big(most)));
         }
         for round in 1..=FETCH_TRIES {
-            match self.platform.fetch(file, most).await {
-                Ok(bytes) => {
-                    let folder = self.notebook.folder().join("files");
-                    return match keep(&folder, stored_name, &bytes) {
-                        Ok(path) => Attachment {
-                            name: file.name.clone(),
-                            kind: file.kind.clone(),
-                            bytes: Some(bytes.len() as u64),
-                            path: Some(path),
-                        },
-                        Err(error) => {
-                            tracing::warn!(%error, "a file could not be kept");
-                            not_fetched(file, "it could not be stored")
-                        }
-                    };
-                }
-                Err(PlatformError::TooBig) => return not_fetched(file, &too_big(most)),
+            let fetched = tokio::select! {
+                () = self.stop.cancelled() => return Err(Stopped),
+                fetched = self.platform.fetch(file, most) => fetched,
+            };
+            match fetched {
+                Ok(bytes) => return Ok(self.kept(file, stored_name, &bytes)),
+                Err(PlatformError::TooBig) => return Ok(not_fetched(file, &too_big(most))),
                 Err(PlatformError::Transient(_) | PlatformError::RetryAfter { .. })
                     if round < FETCH_TRIES =>
                 {
-                    if self.pause(Duration::from_secs(1)).await.is_err() {
-                        break;
-                    }
+                    self.pause(Duration::from_secs(1)).await?;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a file could not be fetched");
@@ -74,7 +63,22 @@ impl<P: Platform> Connector<P> {
                 }
             }
         }
-        not_fetched(file, "the platform did not give it")
+        Ok(not_fetched(file, "the platform did not give it"))
+    }
+
+    fn kept(&self, file: &RemoteFile, stored_name: &str, bytes: &[u8]) -> Attachment {
+        match keep(&self.notebook.folder().join("files"), stored_name, bytes) {
+            Ok(path) => Attachment {
+                name: file.name.clone(),
+                kind: file.kind.clone(),
+                bytes: Some(bytes.len() as u64),
+                path: Some(path),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "a file could not be kept");
+                not_fetched(file, "it could not be stored")
+            }
+        }
     }
 }
 

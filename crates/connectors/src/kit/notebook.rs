@@ -60,19 +60,32 @@ impl Notebook {
         look(&self.pages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Notes what has happened on the platform and cannot be undone: it holds even when it cannot be written.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Pages)) {
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut pages);
+        if let Err(error) = self.store(&pages) {
+            tracing::error!(%error, "what was sent cannot be noted; after a crash now it may be sent again");
+        }
+    }
+
     /// Changes what is remembered; it holds once it is on disk, and not at all when that fails.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Pages) -> T) -> Result<T, NotebookError> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changed = pages.clone();
         let answer = change(&mut changed);
         if changed != *pages {
-            let path = self.folder.join("state.json");
-            let text = serde_json::to_vec(&changed)
-                .map_err(|source| NotebookError::Damaged { path: path.clone(), source })?;
-            replace(&path, &text)?;
+            self.store(&changed)?;
             *pages = changed;
         }
         Ok(answer)
+    }
+
+    fn store(&self, pages: &Pages) -> Result<(), NotebookError> {
+        let path = self.folder.join("state.json");
+        let text = serde_json::to_vec(pages)
+            .map_err(|source| NotebookError::Damaged { path: path.clone(), source })?;
+        replace(&path, &text)
     }
 }
 
@@ -135,6 +148,19 @@ mod tests {
         fs::create_dir(home.path().join("state.next")).unwrap();
         assert!(notebook.write(|pages| pages.cursor = Some("7".to_owned())).is_err());
         assert_eq!(notebook.read(|pages| pages.cursor.clone()), None);
+    }
+
+    #[test]
+    fn what_has_happened_holds_unwritten_and_is_written_with_the_next_change() {
+        let home = tempfile::tempdir().unwrap();
+        let notebook = Notebook::open(home.path()).unwrap();
+        fs::create_dir(home.path().join("state.next")).unwrap();
+        notebook.note(|pages| pages.see("sent"));
+        assert!(notebook.read(|pages| pages.has_seen("sent")));
+        fs::remove_dir(home.path().join("state.next")).unwrap();
+        notebook.write(|pages| pages.see("later")).unwrap();
+        drop(notebook);
+        assert!(Notebook::open(home.path()).unwrap().read(|pages| pages.has_seen("sent")));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::button::Button;
 use super::place::{ChatPlace, topic_key};
-use cortex_types::OutboxId;
+use cortex_types::{Millis, OutboxId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,6 +11,8 @@ const BEGUN_MAX: usize = 200;
 const DELIVERED_MAX: usize = 1_000;
 const PROMPTS_MAX: usize = 100;
 const PLACES_MAX: usize = 2_000;
+/// A question that is older can no longer be answered: the server gives it up after a quarter of an hour.
+const PROMPT_LASTS_MS: i64 = 20 * 60 * 1_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -45,6 +47,8 @@ pub(crate) struct Prompt {
     /// The beginning of what was asked.
     pub(crate) words: String,
     pub(crate) buttons: Vec<Button>,
+    #[serde(default)]
+    pub(crate) delivered_at: Millis,
 }
 
 impl Pages {
@@ -135,12 +139,13 @@ impl Pages {
         self.prompts.iter().find(|prompt| prompt.message.as_deref() == Some(message))
     }
 
-    /// What is asked in a place, the oldest first.
-    pub(crate) fn prompts_in(&self, place: &ChatPlace) -> Vec<Prompt> {
+    /// What is asked in a place and can still be answered, the oldest first.
+    pub(crate) fn prompts_in(&self, place: &ChatPlace, now: Millis) -> Vec<Prompt> {
         // By key: whether a place is a group cannot be read from a topic on every platform.
         let home = self.home_of(place).key();
         let is_here = |prompt: &&Prompt| self.home_of(&prompt.place).key() == home;
-        self.prompts.iter().filter(is_here).cloned().collect()
+        let is_open = |prompt: &&Prompt| now.0.saturating_sub(prompt.delivered_at.0) < PROMPT_LASTS_MS;
+        self.prompts.iter().filter(is_here).filter(is_open).cloned().collect()
     }
 
     pub(crate) fn close_prompt(&mut self, data: &str) {
@@ -187,6 +192,27 @@ mod tests {
         pages.move_chat("-2", "-1");
         pages.address_of(&place("-1"));
         pages.topic_of(&place("-1"));
+    }
+
+    #[test]
+    fn a_question_that_nobody_answered_in_time_is_not_asked_any_more() {
+        let mut pages = Pages::default();
+        for (words, minute) in [("old", 0), ("new", 10)] {
+            pages.open_prompt(Prompt {
+                topic_key: "-1".to_owned(),
+                place: place("-1"),
+                message: None,
+                words: words.to_owned(),
+                buttons: Vec::new(),
+                delivered_at: Millis(minute * 60_000),
+            });
+        }
+        let open = |minute: i64| {
+            let prompts = pages.prompts_in(&place("-1"), Millis(minute * 60_000));
+            prompts.into_iter().map(|prompt| prompt.words).collect::<Vec<_>>()
+        };
+        assert_eq!(open(19), ["old", "new"]);
+        assert_eq!(open(20), ["new"]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A connector at work: it listens, delivers and shows that somebody writes, until it is told to stop.
 
 use super::admission::{GroupPolicy, Tries};
+use super::delivery::InHand;
 use super::notebook::{Notebook, NotebookError};
 use super::pace::Pacer;
 use super::platform::Platform;
 use super::typing::Followed;
 use cortex_api::Client;
-use cortex_types::{LeaseToken, OutboxId, SystemClock};
+use cortex_types::SystemClock;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -60,8 +61,7 @@ pub struct Connector<P> {
     pub(super) clock: SystemClock,
     pub(super) pacer: Mutex<Pacer>,
     pub(super) tries: Mutex<Tries>,
-    /// The newest lease of each message in hand: a slow delivery outlives its first one.
-    pub(super) leases: Mutex<HashMap<OutboxId, LeaseToken>>,
+    pub(super) in_hand: Mutex<InHand>,
     /// Topics whose first message could not be delivered, and when; see `delivery`.
     pub(super) troubled: Mutex<HashMap<String, Instant>>,
     /// Whether the platform answered when we listened last.
@@ -91,7 +91,7 @@ impl<P: Platform> Connector<P> {
             clock: SystemClock::start(),
             pacer,
             tries: Mutex::default(),
-            leases: Mutex::default(),
+            in_hand: Mutex::default(),
             troubled: Mutex::default(),
             is_reachable: AtomicBool::new(true),
             wake: Notify::new(),

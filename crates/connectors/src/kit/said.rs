@@ -37,7 +37,11 @@ impl<P: Platform> Connector<P> {
             }
             Verdict::Pair(code) => self.pair(said, &code, is_allowed).await,
             Verdict::GreetStranger => {
-                if self.may_try(&said.user) {
+                let may = {
+                    let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
+                    tries.may_greet(&said.user, Instant::now())
+                };
+                if may {
                     let words = format!(
                         "I do not know you. Your user id is {}; the owner can let you in with it, or with a pairing code.",
                         said.user
@@ -58,13 +62,13 @@ impl<P: Platform> Connector<P> {
         self.notebook.read(|pages| pages.prompt_with(data).map(typed)).filter(|_| !said.is_edit)
     }
 
-    fn may_try(&self, user: &str) -> bool {
-        self.tries.lock().unwrap_or_else(PoisonError::into_inner).may_try(user, Instant::now())
+    fn may_try_code(&self, user: &str) -> bool {
+        self.tries.lock().unwrap_or_else(PoisonError::into_inner).may_try_code(user, Instant::now())
     }
 
     /// A wrong code changes nothing and is answered like no code at all.
     async fn pair(&self, said: &Said, code: &PairingCode, is_allowed: bool) -> Result<(), Interrupted> {
-        if !is_allowed && !self.may_try(&said.user) {
+        if !is_allowed && !self.may_try_code(&said.user) {
             tracing::warn!(user = said.user, "too many pairing codes; this one is not looked at");
             return Ok(());
         }
@@ -118,7 +122,7 @@ impl<P: Platform> Connector<P> {
     }
 
     async fn status_words(&self, said: &Said) -> String {
-        let open = self.notebook.read(|pages| pages.prompts_in(&said.place).len());
+        let open = self.notebook.read(|pages| pages.prompts_in(&said.place, self.clock.now()).len());
         let server = match self.client.health().await {
             Ok(health) => match health.status {
                 HealthStatus::Healthy => "The server is there and well.".to_owned(),
@@ -135,7 +139,7 @@ impl<P: Platform> Connector<P> {
     }
 
     async fn approve(&self, said: &Said, number: Option<usize>) -> Result<(), Interrupted> {
-        let open = self.notebook.read(|pages| pages.prompts_in(&said.place));
+        let open = self.notebook.read(|pages| pages.prompts_in(&said.place, self.clock.now()));
         let chosen = match (number, open.as_slice()) {
             (_, []) => {
                 self.tell(&said.place, "Nothing is asked here.").await;
@@ -164,7 +168,9 @@ impl<P: Platform> Connector<P> {
 
     async fn deny_all(&self, said: &Said) -> Result<(), Interrupted> {
         let mut denied = 0;
-        for (index, prompt) in self.notebook.read(|pages| pages.prompts_in(&said.place)).iter().enumerate() {
+        for (index, prompt) in
+            self.notebook.read(|pages| pages.prompts_in(&said.place, self.clock.now())).iter().enumerate()
+        {
             let id = format!("{}:{index}", said.external_id);
             denied += usize::from(self.press_word(said, prompt, "deny", &id).await?);
         }
@@ -191,7 +197,7 @@ impl<P: Platform> Connector<P> {
     }
 
     async fn pass_on(&self, said: &Said) -> Result<(), Interrupted> {
-        let attachments = self.fetch_files(said).await;
+        let attachments = self.fetch_files(said).await?;
         let source = self.platform.source();
         let mut metadata = Map::new();
         metadata.insert("chatId".to_owned(), said.place.chat.clone().into());

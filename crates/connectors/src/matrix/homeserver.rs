@@ -127,7 +127,8 @@ fn classify(status: u16, code: &str, error: &str, wait: Option<f64>) -> Platform
                     .to_owned(),
             )
         }
-        (400..=499, _) => PlatformError::Permanent(reason),
+        // Without a code it is not the homeserver that answers, but a proxy on the way.
+        (400..=499, code) if !code.is_empty() => PlatformError::Permanent(reason),
         (_, _) => PlatformError::Transient(reason),
     }
 }
@@ -156,5 +157,7 @@ mod tests {
         assert_eq!(kind(404, "M_NOT_FOUND", None), "permanent");
         assert_eq!(kind(413, "M_TOO_LARGE", None), "permanent");
         assert_eq!(kind(502, "", None), "transient");
+        assert_eq!(kind(403, "", None), "transient");
+        assert_eq!(kind(404, "", None), "transient");
     }
 }

@@ -3,7 +3,7 @@
 use super::classify::classify;
 use crate::kit::PlatformError;
 use secrecy::{ExposeSecret, SecretString};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -83,14 +83,20 @@ impl Bot {
         let bytes = read(response, ANSWER_BYTES_MAX).await?;
         match serde_json::from_slice::<BotAnswer<A>>(&bytes) {
             Ok(BotAnswer { result: Some(result), .. }) if status < 300 => Ok(result),
-            Ok(answer) => {
-                let description = answer.description.replace(self.token.expose_secret(), "***");
-                Err(classify(answer.error_code.unwrap_or(status), &description, &answer.parameters))
+            Ok(_) | Err(_) => Err(self.refusal(status, &bytes)),
+        }
+    }
+
+    /// What is not the Bot API's answer comes from a proxy on the way, which may say anything for a while.
+    fn refusal(&self, status: u16, bytes: &[u8]) -> PlatformError {
+        match serde_json::from_slice::<BotAnswer<IgnoredAny>>(bytes) {
+            Ok(BotAnswer { error_code: Some(code), description, parameters, .. }) => {
+                classify(code, &description.replace(self.token.expose_secret(), "***"), &parameters)
             }
-            Err(_) if status < 300 => {
-                Err(PlatformError::Transient(format!("{method} was not answered as the Bot API does")))
-            }
-            Err(_) => Err(classify(status, "no reason given", &AnswerParameters::default())),
+            Ok(BotAnswer { error_code: None, .. }) | Err(_) => match status {
+                401 | 429 => classify(status, "no reason given", &AnswerParameters::default()),
+                _ => PlatformError::Transient(format!("{status} was answered, but not as the Bot API does")),
+            },
         }
     }
 
@@ -100,7 +106,7 @@ impl Bot {
         let response = sending.await.map_err(|error| PlatformError::Transient(told(error)))?;
         match response.status().as_u16() {
             200 => read(response, bytes_max).await,
-            status => Err(classify(status, "the file is not given", &AnswerParameters::default())),
+            status => Err(self.refusal(status, &read(response, ANSWER_BYTES_MAX).await?)),
         }
     }
 }
@@ -126,4 +132,25 @@ async fn read(mut response: reqwest::Response, bytes_max: u64) -> Result<Vec<u8>
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_bot_api_itself_refuses_for_good() {
+        rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
+        let bot = Bot::new("http://127.0.0.1:9", "1:a".to_owned().into()).unwrap();
+        let known = br#"{"ok":false,"error_code":403,"description":"Forbidden"}"#;
+        assert!(matches!(bot.refusal(403, known), PlatformError::Permanent(_)));
+        for body in ["<html>", "", r#"{"message":"no"}"#] {
+            for status in [400, 403, 404, 407, 409, 413] {
+                let refusal = bot.refusal(status, body.as_bytes());
+                assert!(matches!(refusal, PlatformError::Transient(_)), "{status} {body}: {refusal}");
+            }
+            assert!(matches!(bot.refusal(401, body.as_bytes()), PlatformError::Misconfigured(_)));
+            assert!(matches!(bot.refusal(429, body.as_bytes()), PlatformError::RetryAfter { .. }));
+        }
+    }
 }

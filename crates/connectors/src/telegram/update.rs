@@ -40,8 +40,12 @@ fn said(external_id: String, message: TelegramMessage, is_edit: bool, me: Option
         return Happening::Nothing;
     }
     let place = place_of(&message);
-    let is_addressed = !place.is_group || mentions(&text, entities, me) || replies_to(&message, me);
-    let Some(text) = for_us(&text, me, place.is_group) else { return Happening::Nothing };
+    let is_mentioned = mentions(&text, entities, me) || replies_to(&message, me);
+    let (text, is_addressed) = match command_of(&text, me) {
+        NamedCommand::Ours(text) => (text, true),
+        NamedCommand::Foreign if place.is_group => return Happening::Nothing,
+        NamedCommand::Foreign | NamedCommand::Nobodys => (text, !place.is_group || is_mentioned),
+    };
     Happening::Said(Box::new(Said {
         external_id,
         user: from.id.to_string(),
@@ -75,9 +79,8 @@ fn click(query: CallbackQuery) -> Click {
 }
 
 fn place_of(message: &TelegramMessage) -> ChatPlace {
-    // A reply in a group without topics has a thread id, too; it is no topic.
-    let is_topic =
-        message.is_topic_message.unwrap_or(message.reply_to_message.is_none()) || message.chat.is_forum;
+    // A reply has a thread id, too, in a group without topics and in a forum's general topic; it is no topic.
+    let is_topic = message.is_topic_message.unwrap_or(message.reply_to_message.is_none());
     let is_group = match message.chat.kind.as_deref() {
         Some(kind) => kind != "private",
         None => message.chat.id < 0,
@@ -89,17 +92,27 @@ fn place_of(message: &TelegramMessage) -> ChatPlace {
     }
 }
 
-/// The text without our own name behind a command; `None` when the command is for another bot.
-fn for_us(text: &str, me: Option<&Me>, is_group: bool) -> Option<String> {
+/// Whom the command at the beginning of a text names.
+enum NamedCommand {
+    /// The text without our name.
+    Ours(String),
+    Foreign,
+    /// No command, or one for whoever hears it.
+    Nobodys,
+}
+
+fn command_of(text: &str, me: Option<&Me>) -> NamedCommand {
     let is_command = text.starts_with('/');
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let Some((command, named)) = text[..end].split_once('@').filter(|_| is_command) else {
-        return Some(text.to_owned());
+        return NamedCommand::Nobodys;
     };
     match me.and_then(|me| me.username.as_deref()) {
-        Some(name) if name.eq_ignore_ascii_case(named) => Some(format!("{command}{}", &text[end..])),
-        Some(_) if is_group => None,
-        Some(_) | None => Some(text.to_owned()),
+        Some(name) if name.eq_ignore_ascii_case(named) => {
+            NamedCommand::Ours(format!("{command}{}", &text[end..]))
+        }
+        Some(_) => NamedCommand::Foreign,
+        None => NamedCommand::Nobodys,
     }
 }
 
@@ -220,6 +233,10 @@ mod tests {
         assert_eq!(said.place.key(), "-100");
         assert_eq!(said.reply_to, Some(Quote { author: None, text: "before".to_owned() }));
         assert!(said.is_addressed, "a reply to the bot is meant for it");
+        let general = in_group(json!({"text": "x", "message_thread_id": 3,
+            "chat": {"id": -100, "type": "supergroup", "is_forum": true},
+            "reply_to_message": {"message_id": 3, "chat": {"id": -100}, "text": "before"}}));
+        assert_eq!(heard(general).place.key(), "-100", "a reply in the general topic opens none");
     }
 
     #[test]
@@ -236,6 +253,10 @@ mod tests {
     #[test]
     fn a_command_for_another_bot_is_not_ours() {
         assert_eq!(heard(in_group(json!({"text": "/status@cortex_bot"}))).text, "/status");
+        let asked = heard(in_group(json!({"text": "/ask@Cortex_Bot why?", "entities":
+            [{"type": "bot_command", "offset": 0, "length": 15}]})));
+        assert_eq!((asked.text.as_str(), asked.is_addressed), ("/ask why?", true));
+        assert!(!heard(in_group(json!({"text": "/ask why?"}))).is_addressed);
         let foreign = serde_json::from_value(in_group(json!({"text": "/status@other_bot"}))).unwrap();
         assert!(matches!(inbound_of(foreign, Some(&me())), Happening::Nothing));
     }

@@ -48,8 +48,6 @@ pub(super) struct TelegramChat {
     pub(super) id: i64,
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
-    #[serde(default)]
-    pub(super) is_forum: bool,
 }
 
 #[derive(Debug, Deserialize)]

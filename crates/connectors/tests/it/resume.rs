@@ -32,7 +32,7 @@ async fn a_connector_killed_between_two_parts_goes_on_with_the_second() {
     let connector = stage.connect();
     eventually("the second part", async || {
         // The lease of the first delivery has to run out.
-        time.advance(Duration::from_millis(500)).await;
+        time.advance(Duration::from_secs(2)).await;
         (stage.api.texts().len() == 2).then_some(())
     })
     .await;
@@ -46,6 +46,52 @@ async fn a_connector_killed_between_two_parts_goes_on_with_the_second() {
     let texts = stage.api.texts();
     assert!(texts[0].starts_with("first ") && texts[1].starts_with("second "), "{texts:?}");
     assert_eq!(texts.len(), 2, "no part was sent twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_outlives_its_lease_is_not_overtaken_by_the_next_of_its_topic() {
+    let time = FrozenTime::hold();
+    let text =
+        ["first ", "second ", "third "].map(|word| word.repeat(3_600 / word.len()).trim_end().to_owned());
+    let say = ServerSetup::scripted(json!({ "otherwise": { "say": text.join("\n\n") } }));
+    let stage = Stage::with(say.at(&time)).await;
+    // Longer than a lease.
+    let slow = Rate { count: 1, per: Duration::from_secs(400) };
+    let connector = stage.connect_as(Wish { chat_pace: slow, ..Wish::default() });
+    for (update, answers) in [(1, 1), (2, 2)] {
+        stage.api.happen(message(update, ADA, "tell me"));
+        eventually("the answer", async || {
+            time.advance(Duration::from_millis(20)).await;
+            let rows = stage.server.get("/api/v2/outbox").await.json();
+            (rows["items"].as_array().unwrap().len() == answers).then_some(())
+        })
+        .await;
+    }
+    eventually("all parts of both", async || {
+        time.advance(Duration::from_secs(2)).await;
+        (stage.api.texts().len() >= 6).then_some(())
+    })
+    .await;
+    connector.kill().await;
+    let words: Vec<String> =
+        stage.api.texts().iter().map(|text| text.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(words, ["first", "second", "third", "first", "second", "third"]);
+}
+
+#[tokio::test]
+async fn a_part_that_was_sent_but_cannot_be_noted_is_not_sent_again() {
+    let stage = Stage::echoing().await;
+    let released = Arc::new(Notify::new());
+    stage.api.plan("sendMessage", Planned::Hold(Arc::clone(&released)));
+    let connector = stage.connect();
+    stage.api.happen(message(1, ADA, "hello"));
+    stage.api.after("sendMessage", 1).await;
+    stage.api.confirmed(1).await;
+    std::fs::create_dir(stage.folder().join("state.next")).unwrap();
+    released.notify_one();
+    let row = stage.outbox_when("the ack", |row| row["status"] == "delivered").await;
+    connector.stop().await;
+    assert_eq!((&row["attempts"], stage.api.texts().len()), (&json!(1), 1));
 }
 
 #[tokio::test]
@@ -132,7 +178,7 @@ async fn a_message_that_was_sent_but_not_acknowledged_is_not_sent_again() {
     stage.door.open_to(stage.server.address());
     let connector = stage.connect();
     let row = eventually("the ack", async || {
-        time.advance(Duration::from_millis(500)).await;
+        time.advance(Duration::from_secs(2)).await;
         let rows = stage.server.get("/api/v2/outbox").await.json();
         Some(rows["items"][0].clone()).filter(|row| row["status"] == "delivered")
     })

@@ -257,7 +257,7 @@ async fn rule_8_a_flood_wait_is_a_nack_with_its_seconds_and_a_closed_door_is_per
             ADA,
             -update,
             json!({"text": "/x@cortex_bot", "entities":
-            [{"type": "mention", "offset": 2, "length": 11}]}),
+            [{"type": "bot_command", "offset": 0, "length": 13}]}),
         ));
         let topic = json!(format!("-{update}"));
         let row = stage
@@ -323,7 +323,7 @@ async fn rule_10_ids_topics_and_people_are_named_by_the_rule_and_strangers_touch
         ADA,
         -100,
         json!({"text": "/go@cortex_bot", "message_thread_id": 9,
-        "is_topic_message": true, "entities": [{"type": "mention", "offset": 3, "length": 11}]}),
+        "is_topic_message": true, "entities": [{"type": "bot_command", "offset": 0, "length": 14}]}),
     ));
     let events = stage.events_after(3).await;
     connector.stop().await;

@@ -16,8 +16,12 @@ struct Program {
 
 impl Program {
     fn start(server: &RunningTestServer, auto_ack: bool) -> Self {
+        Self::start_with_pipe(server, auto_ack, 64 * 1024)
+    }
+
+    fn start_with_pipe(server: &RunningTestServer, auto_ack: bool, pipe_bytes: usize) -> Self {
         let (says, input) = tokio::io::duplex(64 * 1024);
-        let (output, hears) = tokio::io::duplex(64 * 1024);
+        let (output, hears) = tokio::io::duplex(pipe_bytes);
         let bridge = Stdio {
             client: server.client(),
             source: "door".to_owned(),
@@ -105,6 +109,17 @@ async fn what_was_not_acknowledged_is_given_back_at_the_end() {
     let row = first_message(&server).await;
     assert_eq!(row["status"], "pending");
     assert!(row["lastError"].as_str().unwrap().contains("without acknowledging"), "{row}");
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_read_does_not_hold_up_the_end() {
+    let server = ServerSetup::echoing().start().await;
+    let mut program = Program::start_with_pipe(&server, true, 8);
+    program.say(&event(1, "hello")).await;
+    eventually("the claim", async || (first_message(&server).await["status"] == "leased").then_some(()))
+        .await;
+    program.end().await;
+    assert_eq!(first_message(&server).await["status"], "pending", "given back");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! What people send: words, edits, replies, pictures, and somebody who is seen writing.
 
-use crate::bot_api::{message, message_in};
+use crate::bot_api::{Planned, message, message_in};
 use crate::stage::{ADA, Stage};
 use serde_json::json;
+use std::sync::Arc;
 
 fn private() -> serde_json::Value {
     json!({"id": ADA, "type": "private"})
@@ -81,6 +82,23 @@ async fn files_are_kept_up_to_a_size_and_described_to_the_model() {
     let said = texts[1]["text"].as_str().unwrap();
     assert!(said.contains("film.mkv, not fetched"), "the model was told: {said}");
     assert_eq!(events[1]["text"], "(sent without words)");
+}
+
+#[tokio::test]
+async fn a_stop_while_a_file_is_fetched_leaves_the_message_for_the_next_start() {
+    let stage = Stage::echoing().await;
+    stage.api.put_file("photo-1", b"a picture");
+    stage.api.plan("getFile", Planned::Hold(Arc::default()));
+    let connector = stage.connect();
+    let photo = json!({"caption": "look", "photo": [{"file_id": "photo-1", "width": 9, "file_size": 9}]});
+    stage.api.happen(message_in(1, ADA, private(), photo));
+    stage.api.after("getFile", 1).await;
+    connector.stop().await;
+    assert!(stage.events().await.is_empty(), "not without its file");
+    let connector = stage.connect();
+    let events = stage.events_after(1).await;
+    connector.stop().await;
+    assert_eq!(events[0]["metadata"]["attachments"][0]["name"], "photo.jpg");
 }
 
 #[tokio::test]
