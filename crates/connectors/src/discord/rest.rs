@@ -1,6 +1,6 @@
 //! Calls to the REST API, and what its refusals mean.
 
-use crate::kit::{Answer, Http, PlatformError, seconds_up};
+use crate::kit::{Answer, Http, PlatformError, check_token, seconds_up};
 use reqwest::{Method, RequestBuilder};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
@@ -28,12 +28,10 @@ struct Refusal {
 
 impl Rest {
     pub(super) fn new(api_url: &str, token: SecretString) -> Result<Self, PlatformError> {
-        let text = token.expose_secret();
-        if text.is_empty() || text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-            let reason =
-                "connectors.discord.token is no bot token; the page Bot of your application makes one";
-            return Err(PlatformError::Misconfigured(reason.to_owned()));
-        }
+        check_token(
+            &token,
+            "connectors.discord.token is no bot token; the page Bot of your application makes one",
+        )?;
         Ok(Self { http: Http::new("Discord", "connectors.discord.apiUrl", api_url)?, token })
     }
 

@@ -2,6 +2,7 @@
 
 use super::platform::PlatformError;
 use reqwest::{Method, RequestBuilder, Url};
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -12,6 +13,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const WAIT_MIN: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
 const ANSWER_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Refuses what cannot be a header; `otherwise` tells where a token comes from.
+pub(crate) fn check_token(token: &SecretString, otherwise: &str) -> Result<(), PlatformError> {
+    let text = token.expose_secret();
+    if text.is_empty() || text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        return Err(PlatformError::Misconfigured(otherwise.to_owned()));
+    }
+    Ok(())
+}
 
 /// A platform's server.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Calls to the homeserver.
 
 use super::wire::{JoinedMembers, ProfileName, WhoAmI};
-use crate::kit::{Answer, Http, PlatformError, encoded, seconds_up};
+use crate::kit::{Answer, Http, PlatformError, check_token, encoded, seconds_up};
 use reqwest::{Method, RequestBuilder};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -36,12 +36,10 @@ struct Refusal {
 
 impl Homeserver {
     pub(super) fn new(api_url: &str, token: SecretString) -> Result<Self, PlatformError> {
-        let text = token.expose_secret();
-        if text.is_empty() || text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-            let reason =
-                "connectors.matrix.token is no access token; your client shows one under Help & About";
-            return Err(PlatformError::Misconfigured(reason.to_owned()));
-        }
+        check_token(
+            &token,
+            "connectors.matrix.token is no access token; your client shows one under Help & About",
+        )?;
         let http = Http::new("the homeserver", "connectors.matrix.apiUrl", api_url)?;
         Ok(Self { http, token, me: Arc::default() })
     }
