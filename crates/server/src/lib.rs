@@ -18,6 +18,7 @@ mod refusal;
 mod routes;
 mod setting_block;
 mod signature;
+mod speaker;
 mod start;
 mod state;
 mod webhook;

@@ -45,7 +45,7 @@ pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resol
 pub use audit::AuditRow;
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
 pub use checkup::{Checkup, HomeCounts, check_up};
-pub use connector::{ConnectorBinding, ConnectorSession, Connectors};
+pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector};
 pub use error::StoreError;
 pub use fact::{
     Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
