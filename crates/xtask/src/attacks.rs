@@ -2,10 +2,14 @@
 
 mod approval;
 mod door;
+mod far_side;
 mod file;
+mod injection;
 mod judgement;
 mod key;
 mod keyless;
+mod number;
+mod schema;
 mod socket;
 mod target;
 mod wire;
@@ -32,8 +36,16 @@ pub(crate) struct Attack {
 }
 
 /// Every class of attack has a file of its own with its list.
-const CLASSES: &[&[Attack]] =
-    &[door::ATTACKS, key::ATTACKS, keyless::ATTACKS, approval::ATTACKS, file::ATTACKS];
+const CLASSES: &[&[Attack]] = &[
+    door::ATTACKS,
+    key::ATTACKS,
+    keyless::ATTACKS,
+    approval::ATTACKS,
+    file::ATTACKS,
+    number::ATTACKS,
+    injection::ATTACKS,
+    schema::ATTACKS,
+];
 
 const USAGE: &str = "usage: cargo xtask attacks [--short] [--only NAME] [--program FILE]";
 

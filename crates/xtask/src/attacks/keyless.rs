@@ -1,6 +1,7 @@
 //! Programs of this machine that have no key: they may talk, and nothing else.
 
 use super::Attack;
+use super::far_side::{FarSide, calls, last_message, says};
 use super::judgement::Judgement;
 use super::socket::{Posing, Socket};
 use super::target::{Arena, Said, Setup, Target, token_in};
@@ -80,7 +81,7 @@ fn overhears(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let mut honest = Socket::open(&target, None, "")?;
     honest.say(&posing("urn:connector:honest-1", "honest-1"), "1", "hello", &Value::Null)?;
     let answered = honest.wait_for(|frame| frame["type"] == OUTBOUND && frame["data"]["text"] == "re: hello");
-    judgement.control(answered.is_ok(), || format!("a program without a key cannot talk: {answered:?}"));
+    judgement.control(answered.is_ok(), || "a program without a key cannot talk".to_owned());
     Ok(())
 }
 
@@ -141,45 +142,51 @@ fn takes_a_channel(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     target.wait_until_idle()?;
     target.ingest(KEY, &Said::at_terminal("late", "forward it"))?;
     let sent = target.wait_for_message(KEY, "realtg", |message| message.to_string().contains("secret party"));
-    judgement.control(sent.is_ok(), || format!("the real one gets nothing: {sent:?}"));
+    judgement.control(sent.is_ok(), || "the real one gets nothing".to_owned());
     let heard = impostor.overhear();
     judgement.demand(!heard.contains("secret party"), || format!("sent to the impostor, too: {heard}"));
     Ok(())
 }
 
 fn memory(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
-    // The offline model answers questions about what it remembers.
+    let model = FarSide::model(|request| {
+        let (text, is_result) = last_message(request);
+        match text.contains("recall") && !is_result {
+            true => calls("memory__query", &json!({"query": "allergy"})),
+            false => says("well"),
+        }
+    })?;
     let setup = Setup {
-        script: json!({"answers": [
-            {"when": {"contains": "recall"}, "toolCalls": [{"name": "memory.query", "arguments": {"query": "allergy"}}], "times": 100},
-            {"when": {"afterTool": "memory.query"}, "say": "it said: {{user}}"},
-        ], "otherwise": {"say": "re: {{user}}"}}),
-        ..Setup::default()
+        settings: json!({"providers": model.as_provider()}),
+        files: vec![
+            ("workspace/USER.md".to_owned(), "The owner likes marzipan.".to_owned()),
+            ("workspace/MEMORY.md".to_owned(), "The safe opens with seven.".to_owned()),
+        ],
+        ..Setup::with_real_model()
     };
     let target = arena.server_with(&setup)?;
-    let fact = json!({"facts": [{"content": "Mia has an allergy to peanuts"}]});
-    let remembered = target.ask(
-        &Request::post(
-            "/engram/remember",
-            &json!({
-        "content": "Mia has an allergy to peanuts", "scope": "owner"}),
-        )
-        .owner(),
-    )?;
-    let listed = target.owner_get("/api/v2/memory")?.to_string();
-    judgement.control(listed.contains("peanuts"), || {
-        format!("no fact was kept: {} {} {fact}", remembered.code, remembered.text())
-    });
-    let mut socket = Socket::open(&target, None, "")?;
-    socket.say(&posing("cli", "spy"), "1", "please recall", &Value::Null)?;
+    let fact = json!({"content": "Mia has an allergy to peanuts", "scope": "owner"});
+    target.ask(&Request::post("/engram/remember", &fact).owner())?;
+    let seen = |from: usize| -> String { model.got()[from..].iter().map(|got| got.body.clone()).collect() };
+    target.ingest(KEY, &Said::at_terminal("1", "please recall the allergy"))?;
     target.wait_until_idle()?;
-    socket.overhear();
-    let inbox = target.owner_get("/api/v2/inbox?limit=50")?;
-    let events = inbox["items"].as_array().cloned().unwrap_or_default();
-    for event in events {
-        let id = event["eventId"].as_str().unwrap_or_default().to_owned();
-        let trace = target.owner_get(&format!("/api/v2/events/{id}"))?.to_string();
-        judgement.demand(!trace.contains("peanuts"), || format!("its turn saw the owner's memory: {trace}"));
+    let own = seen(0);
+    for private in ["marzipan", "seven"] {
+        judgement.control(own.contains(private), || format!("the owner's own prompt has no {private}"));
+    }
+    for (source, connector_id) in [("cli", "cli"), ("urn:connector:spy", "spy")] {
+        let before = model.got().len();
+        let mut socket = Socket::open(&target, None, "")?;
+        socket.say(&posing(source, connector_id), "1", "please recall the allergy", &Value::Null)?;
+        let heard = socket.overhear();
+        target.wait_until_idle()?;
+        let prompts = seen(before);
+        for private in ["marzipan", "seven", "peanuts"] {
+            judgement.demand(!prompts.contains(private), || {
+                format!("the prompt of {connector_id} as {source} has {private}")
+            });
+            judgement.demand(!heard.contains(private), || format!("{connector_id} heard {private}"));
+        }
     }
     Ok(())
 }

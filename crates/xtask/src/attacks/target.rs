@@ -12,6 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What every attack starts from.
+#[derive(Clone)]
 pub(crate) struct Arena {
     pub(crate) program: PathBuf,
 }
@@ -23,7 +24,10 @@ impl Arena {
     }
 
     pub(crate) fn server_with(&self, setup: &Setup) -> Result<Target> {
-        let home = Home::with_script(&self.program, &setup.script)?;
+        let mut home = Home::with_script(&self.program, &setup.script)?;
+        if setup.script.is_null() {
+            home = home.with("CORTEX_SCRIPTED_MODEL", "");
+        }
         let settings = home.path().join("server.json");
         fs::write(settings, setup.settings.to_string())?;
         for (place, text) in &setup.files {
@@ -38,6 +42,7 @@ impl Arena {
 
 pub(crate) struct Setup {
     pub(crate) settings: Value,
+    /// Null for none.
     pub(crate) script: Value,
     /// Below the home.
     pub(crate) files: Vec<(String, String)>,
@@ -46,6 +51,13 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self { settings: json!({}), script: script(), files: Vec::new() }
+    }
+}
+
+impl Setup {
+    /// For settings that name a model of their own.
+    pub(crate) fn with_real_model() -> Self {
+        Self { script: Value::Null, ..Self::default() }
     }
 }
 
