@@ -3,10 +3,11 @@
 use crate::faults::http::Message;
 use anyhow::Result;
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,7 +23,8 @@ pub(crate) struct Got {
 /// A server on loopback that answers every request by one function and keeps what it got. Its threads end with us.
 pub(crate) struct FarSide {
     pub(crate) address: SocketAddr,
-    got: Arc<Mutex<Vec<Got>>>,
+    arriving: Receiver<Got>,
+    got: RefCell<Vec<Got>>,
 }
 
 /// What is answered: the type of the content, and the content.
@@ -35,15 +37,15 @@ impl FarSide {
     pub(crate) fn start(ip: [u8; 4], answer: impl Fn(&Got) -> Said + Send + Sync + 'static) -> Result<Self> {
         let listener = TcpListener::bind((IpAddr::from(ip), 0))?;
         let address = listener.local_addr()?;
-        let got: Arc<Mutex<Vec<Got>>> = Arc::default();
-        let (kept, answer) = (Arc::clone(&got), Arc::new(answer));
+        let (kept, arriving) = channel();
+        let answer = Arc::new(answer);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (kept, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                let (kept, answer) = (kept.clone(), Arc::clone(&answer));
                 std::thread::spawn(move || serve(stream, &kept, answer.as_ref()));
             }
         });
-        Ok(Self { address, got })
+        Ok(Self { address, arriving, got: RefCell::default() })
     }
 
     /// A page with this text for every address.
@@ -61,7 +63,8 @@ impl FarSide {
     }
 
     pub(crate) fn got(&self) -> Vec<Got> {
-        self.got.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.got.borrow_mut().extend(self.arriving.try_iter());
+        self.got.borrow().clone()
     }
 
     /// Settings that make this the server's only model.
@@ -71,7 +74,7 @@ impl FarSide {
     }
 }
 
-fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Got>>, answer: &dyn Fn(&Got) -> Said) {
+fn serve(mut stream: TcpStream, kept: &Sender<Got>, answer: &dyn Fn(&Got) -> Said) {
     stream.set_read_timeout(Some(PATIENCE)).unwrap_or_default();
     let mut bytes = Vec::new();
     let mut chunk = [0; 16 * 1024];
@@ -80,7 +83,8 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Got>>, answer: &dyn Fn(&Got) ->
             let body = String::from_utf8_lossy(message.body).into_owned();
             let got = Got { first_line: message.first_line.to_owned(), body };
             let said = answer(&got);
-            kept.lock().unwrap_or_else(PoisonError::into_inner).push(got);
+            // Whoever asked for this may have stopped looking.
+            kept.send(got).unwrap_or_default();
             let answer = format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: {}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{}",
                 said.content_type,
