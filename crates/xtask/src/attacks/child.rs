@@ -100,6 +100,15 @@ fn status(pid: u32, field: &str) -> Option<String> {
 
 /// Both tools were called, so that both children are there.
 fn call_both(target: &super::target::Target, judgement: &mut Judgement) -> Result<()> {
+    let started = Instant::now();
+    while !target.owner_get("/api/v2/tools")?.to_string().contains("small.look") {
+        anyhow::ensure!(
+            started.elapsed() < Duration::from_secs(20),
+            "the MCP server did not come up: {}",
+            target.log()
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
     for (word, answer) in [("look", "looked"), ("list", "listed")] {
         target.ingest(KEY, &Said { topic: word, ..Said::at_terminal(word, word) })?;
         let answered = target.wait_for_message(KEY, "cli", |message| message["topicKey"] == word)?;

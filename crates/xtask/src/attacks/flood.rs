@@ -46,6 +46,8 @@ const GROWTH_MIB_MAX: u64 = 150;
 /// Longest wait of the owner for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 const ASKED_BESIDE: usize = 7;
+/// How long a message says it is that never comes to its end.
+const HALF_BYTES: u64 = 4_000_000;
 
 fn memory_mib(target: &Target, field: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", target.server.pid()))?;
@@ -84,7 +86,7 @@ fn beside(
             scope.spawn(move || flood(stop, number));
         }
         // The flood gets a moment to rise.
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(2));
         let waits: Result<Vec<_>> = (0..ASKED_BESIDE).map(|number| owner_waits(target, number)).collect();
         stop.store(true, Ordering::SeqCst);
         waits
@@ -135,12 +137,12 @@ fn half_messages(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     beside(&target, judgement, 4, |stop, number| {
         let mut open: Vec<TcpStream> = Vec::new();
         for session in sessions.iter().skip(number).step_by(4) {
-            // The first 900 kB of a message that never ends, masked with zeros.
+            // Nearly all of a message that never ends, masked with zeros.
             if let Ok(mut stream) = upgraded(target_port, session) {
                 let mut frame = vec![0x01, 0xff];
-                frame.extend_from_slice(&(1_000_000_u64).to_be_bytes());
+                frame.extend_from_slice(&HALF_BYTES.to_be_bytes());
                 frame.extend_from_slice(&[0; 4]);
-                frame.resize(900_000, b'a');
+                frame.resize(HALF_BYTES as usize - 100_000, b'a');
                 stream.write_all(&frame).unwrap_or_default();
                 open.push(stream);
             }
