@@ -65,7 +65,11 @@ impl Asked {
         let number = u32::try_from(running.steps.len()).unwrap();
         let record = async |number, body| {
             let steps = vec![Step { number, at: NOW, body }];
-            self.store.turns().record_steps(&running.event, steps, Vec::new(), Vec::new(), NOW).await.unwrap();
+            self.store
+                .turns()
+                .record_steps(&running.event, steps, Vec::new(), Vec::new(), NOW)
+                .await
+                .unwrap();
         };
         record(number, started).await;
         meanwhile().await;

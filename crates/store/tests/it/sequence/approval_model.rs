@@ -147,6 +147,6 @@ impl ApprovalModel {
         }
         let unlike =
             self.questions.iter().find(|question| state(&question.asked.id) != Some(question.status))?;
-        Some(format!("{} is {:?} instead of {}", unlike.asked.id, state(&unlike.asked.id), unlike.status))
+        Some(format!("I6: {} is {:?} instead of {}", unlike.asked.id, state(&unlike.asked.id), unlike.status))
     }
 }
