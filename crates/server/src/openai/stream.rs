@@ -69,8 +69,7 @@ struct Telling<W> {
 impl<W> Drop for Telling<W> {
     fn drop(&mut self) {
         // Without a runtime the server is gone, and the answer waits for the next request.
-        if let (Some(following), Ok(runtime)) =
-            (self.following.take(), tokio::runtime::Handle::try_current())
+        if let (Some(following), Ok(runtime)) = (self.following.take(), tokio::runtime::Handle::try_current())
         {
             runtime.spawn(following.stopped());
         }

@@ -17,7 +17,11 @@ const ONE_TEXT: &str = "cortex answers with one text; leave it out";
 const IN_BOTH: &[Unsupported] = &[
     Unsupported { field: "tools", asks: is_filled, because: TOOLS },
     Unsupported { field: "tool_choice", asks: forces_a_tool, because: TOOLS },
-    Unsupported { field: "top_logprobs", asks: is_filled, because: "cortex gives no probabilities; leave it out" },
+    Unsupported {
+        field: "top_logprobs",
+        asks: is_filled,
+        because: "cortex gives no probabilities; leave it out",
+    },
 ];
 
 const IN_CHAT: &[Unsupported] = &[
@@ -28,11 +32,23 @@ const IN_CHAT: &[Unsupported] = &[
         asks: is_no_text,
         because: "cortex answers in words, not in JSON; only the type text is possible",
     },
-    Unsupported { field: "n", asks: |n| n.as_f64() != Some(1.0), because: "cortex gives one answer: n must be 1" },
-    Unsupported { field: "logprobs", asks: is_filled, because: "cortex gives no probabilities; leave it out" },
+    Unsupported {
+        field: "n",
+        asks: |n| n.as_f64() != Some(1.0),
+        because: "cortex gives one answer: n must be 1",
+    },
+    Unsupported {
+        field: "logprobs",
+        asks: is_filled,
+        because: "cortex gives no probabilities; leave it out",
+    },
     Unsupported { field: "logit_bias", asks: is_filled, because: "cortex weighs no tokens; leave it out" },
     Unsupported { field: "stop", asks: is_filled, because: "cortex does not stop at words; leave it out" },
-    Unsupported { field: "modalities", asks: |kinds| *kinds != serde_json::json!(["text"]), because: ONE_TEXT },
+    Unsupported {
+        field: "modalities",
+        asks: |kinds| *kinds != serde_json::json!(["text"]),
+        because: ONE_TEXT,
+    },
     Unsupported { field: "audio", asks: |_| true, because: ONE_TEXT },
     Unsupported { field: "web_search_options", asks: |_| true, because: TOOLS },
 ];
@@ -48,7 +64,11 @@ const IN_RESPONSES: &[Unsupported] = &[
         asks: is_filled,
         because: "cortex does not answer in the background; ask with a stream, or wait",
     },
-    Unsupported { field: "prompt", asks: |_| true, because: "cortex keeps no prompts of clients; leave it out" },
+    Unsupported {
+        field: "prompt",
+        asks: |_| true,
+        because: "cortex keeps no prompts of clients; leave it out",
+    },
 ];
 
 pub(super) fn refuse_in_chat(body: &Map<String, Value>) -> Result<(), OpenAiRefusal> {

@@ -57,7 +57,8 @@ async fn a_bad_field_is_named() {
     {
         check("/v1/responses", json!({ "input": input }), "input").await;
     }
-    let result = json!([{ "role": "user", "content": "hi" }, { "type": "function_call_output", "call_id": "c" }]);
+    let result =
+        json!([{ "role": "user", "content": "hi" }, { "type": "function_call_output", "call_id": "c" }]);
     check("/v1/responses", json!({ "input": result }), "input").await;
     check("/v1/responses", json!({ "conversation": 7 }), "conversation").await;
     for input in
@@ -65,7 +66,9 @@ async fn a_bad_field_is_named() {
     {
         check("/v1/embeddings", json!({ "input": input }), "input").await;
     }
-    for tokens in [json!([-1]), json!([1.5]), json!([100_500]), json!([1, "a"]), json!([[1], 2]), json!([[9e9]])] {
+    for tokens in
+        [json!([-1]), json!([1.5]), json!([100_500]), json!([1, "a"]), json!([[1], 2]), json!([[9e9]])]
+    {
         check("/v1/embeddings", json!({ "input": tokens }), "input").await;
     }
     check("/v1/embeddings", json!({ "input": vec!["x"; 2_049] }), "input").await;

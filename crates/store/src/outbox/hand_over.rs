@@ -104,9 +104,11 @@ fn open_in(
 
 /// What nobody follows is for whoever comes.
 fn is_for(row: &Row<'_>, request: &HandOver, is_followed: &IsFollowed) -> rusqlite::Result<bool> {
-    let (Some(event), Some(source), Some(name)) =
-        (row.get::<_, Option<String>>(7)?, row.get::<_, Option<String>>(8)?, row.get::<_, Option<String>>(9)?)
-    else {
+    let (Some(event), Some(source), Some(name)) = (
+        row.get::<_, Option<String>>(7)?,
+        row.get::<_, Option<String>>(8)?,
+        row.get::<_, Option<String>>(9)?,
+    ) else {
         return Ok(true);
     };
     let is_own = request.replies_of.iter().any(|wanted| wanted.event.as_str() == event);

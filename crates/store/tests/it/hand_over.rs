@@ -157,7 +157,10 @@ async fn what_an_event_led_to_is_for_who_follows_it_and_the_rest_for_whoever_com
     let second = answer_to(&store, named("second"), &["to the second"], 0).await;
     answer_to(&store, named("third"), &["to nobody"], 0).await;
     let both = ["first", "second"];
-    assert_eq!(texts(&handed_beside(&store, &[(&second, 0)], &both, 1).await), ["to the second", "to nobody"]);
+    assert_eq!(
+        texts(&handed_beside(&store, &[(&second, 0)], &both, 1).await),
+        ["to the second", "to nobody"]
+    );
     assert_eq!(texts(&handed_beside(&store, &[], &both, 2).await), [""; 0]);
     assert_eq!(texts(&handed_beside(&store, &[(&first, 0)], &both, 3).await), ["to the first"]);
     assert_eq!(texts(&handed_beside(&store, &[], &["first"], 200).await), ["to the second", "to nobody"]);
