@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use tokio::sync::watch;
 
 /// An event by what its sender calls it, which is known before it is taken in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -13,26 +14,21 @@ struct EventName {
 
 /// How many requests follow each event. Clones are the same list.
 #[derive(Clone, Default)]
-pub(crate) struct Followed(Arc<Mutex<HashMap<EventName, usize>>>);
+pub(crate) struct Followed(Arc<watch::Sender<HashMap<EventName, usize>>>);
 
 impl Followed {
     /// From now on, until the last claim to it is gone, this event is somebody's.
     pub(crate) fn claim(&self, source: &str, external_message_id: &str) -> Claim {
         let name =
             EventName { source: source.to_owned(), external_message_id: external_message_id.to_owned() };
-        *self.events().entry(name.clone()).or_default() += 1;
+        self.0.send_modify(|events| *events.entry(name.clone()).or_default() += 1);
         Claim { followed: self.clone(), name }
     }
 
     pub(crate) fn has(&self, source: &str, external_message_id: &str) -> bool {
         let name =
             EventName { source: source.to_owned(), external_message_id: external_message_id.to_owned() };
-        self.events().contains_key(&name)
-    }
-
-    /// Counts are changed in one step, so that a panic elsewhere leaves them whole.
-    fn events(&self) -> MutexGuard<'_, HashMap<EventName, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.borrow().contains_key(&name)
     }
 }
 
@@ -44,12 +40,14 @@ pub(crate) struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut count) = self.followed.events().entry(self.name.clone()) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+        self.followed.0.send_modify(|events| {
+            if let Entry::Occupied(mut count) = events.entry(self.name.clone()) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
             }
-        }
+        });
     }
 }
 
@@ -68,6 +66,6 @@ mod tests {
         assert!(followed.has("openai", "1"));
         drop(second);
         assert!(!followed.has("openai", "1"));
-        assert!(followed.events().is_empty(), "nothing is kept of it");
+        assert!(followed.0.borrow().is_empty(), "nothing is kept of it");
     }
 }
