@@ -252,6 +252,7 @@ impl ToolRunner for McpSet {
                 is_connected(view) && !tried.as_ref().is_some_and(same)
             };
             let view = tokio::select! {
+                biased;
                 view = server.wait(deadline.saturating_duration_since(Instant::now()), is_another) => view?,
                 () = context.cancel.cancelled() => return Err(not_run("cancelled".to_owned())),
             };
