@@ -190,7 +190,8 @@ impl Registry {
 
     async fn compile(&self, definition: &ToolDefinition) -> Result<Arc<InputSchema>, ToolCallError> {
         let text = definition.input_schema_json.clone();
-        let compiled = self.apart.run(move || InputSchema::compile(&text)).await.and_then(|compiled| compiled);
+        let compiled =
+            self.apart.run(move || InputSchema::compile(&text)).await.and_then(|compiled| compiled);
         compiled.map(Arc::new).map_err(|reason| {
             ToolCallError::NotRun(format!("{} cannot be called: {reason}", definition.name))
         })

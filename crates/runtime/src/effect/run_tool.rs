@@ -90,11 +90,7 @@ async fn clear(parts: &Parts, event: &Event, ready: &ReadyCall) -> Result<Checke
     Ok(prepared.call)
 }
 
-async fn approved_call(
-    parts: &Parts,
-    event: &Event,
-    approval: &Approval,
-) -> Result<CheckedCall, NotCleared> {
+async fn approved_call(parts: &Parts, event: &Event, approval: &Approval) -> Result<CheckedCall, NotCleared> {
     let resolved_at = match (approval.status, approval.resolved_at) {
         (ApprovalStatus::Approved, Some(at)) => at,
         (

@@ -95,9 +95,9 @@ async fn compiled(
     deadline: Instant,
 ) -> Result<Arc<InputSchema>, String> {
     let known = before.tools.get(&definition.name);
-    if let Some(known) = known.filter(|known| {
-        known.definition.input_schema_json == definition.input_schema_json
-    }) {
+    if let Some(known) =
+        known.filter(|known| known.definition.input_schema_json == definition.input_schema_json)
+    {
         return Ok(Arc::clone(&known.schema));
     }
     let text = definition.input_schema_json.clone();

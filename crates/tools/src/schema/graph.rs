@@ -64,7 +64,8 @@ pub(super) struct TooMany;
 
 impl Graph {
     pub(super) fn of(root: &Json) -> Result<Self, String> {
-        let mut builder = Builder { root, graph: Self::default(), known: HashMap::new(), refs: 0, patterns: 0 };
+        let mut builder =
+            Builder { root, graph: Self::default(), known: HashMap::new(), refs: 0, patterns: 0 };
         builder.node(root)?;
         let graph = builder.graph;
         let mut heights = vec![Height::Unknown; graph.nodes.len()];
@@ -140,7 +141,8 @@ impl<'a> Builder<'a> {
     }
 
     fn read(&mut self, schema: &'a Json, keywords: &'a BTreeMap<String, Json>) -> Result<Node, String> {
-        let mut node = Node { twice: TWICE.iter().any(|word| keywords.contains_key(*word)), ..Node::default() };
+        let mut node =
+            Node { twice: TWICE.iter().any(|word| keywords.contains_key(*word)), ..Node::default() };
         if let Some(word) = UNKNOWN_REFS.iter().find(|word| keywords.contains_key(**word)) {
             return Err(format!("it uses {word}, which is not supported; use $ref"));
         }
@@ -186,7 +188,9 @@ impl<'a> Builder<'a> {
         }
         let shown: String = target.chars().take(100).collect();
         let Some(pointer) = target.strip_prefix('#') else {
-            return Err(format!("its $ref {shown:?} leads elsewhere; only those inside the schema are followed"));
+            return Err(format!(
+                "its $ref {shown:?} leads elsewhere; only those inside the schema are followed"
+            ));
         };
         let pointer = percent_decoded(pointer);
         let found = if pointer.is_empty() { Some(self.root) } else { self.root.at(&pointer) };

@@ -32,7 +32,9 @@ fn doubling(levels: usize, link: &str) -> String {
         let schema = link.replace("NEXT", &next);
         write!(defs, r#""d{level}":{schema},"#).unwrap();
     }
-    format!(r##"{{"type":"object","$ref":"#/$defs/d0","$defs":{{{defs}"d{levels}":{{"type":"object","required":["zz"]}}}}}}"##)
+    format!(
+        r##"{{"type":"object","$ref":"#/$defs/d0","$defs":{{{defs}"d{levels}":{{"type":"object","required":["zz"]}}}}}}"##
+    )
 }
 
 #[test]
@@ -94,7 +96,11 @@ fn patterns_are_few_short_and_small() {
     assert!(schema.len() < 64 * 1024);
     refused(schema, "{}", "patterns");
     refused(format!(r#"{{"properties":{{"a":{{"pattern":"{}"}}}}}}"#, "a".repeat(600)), "{}", "characters");
-    refused(r#"{"properties":{"a":{"pattern":"((a{1000}){1000}){1000}"}}}"#.to_owned(), "{}", "not a JSON Schema");
+    refused(
+        r#"{"properties":{"a":{"pattern":"((a{1000}){1000}){1000}"}}}"#.to_owned(),
+        "{}",
+        "not a JSON Schema",
+    );
     let backtracking = r#"{"properties":{"a":{"pattern":"^(?=(a+)+$)(a+)+\\1$"}}}"#;
     let arguments = format!(r#"{{"a":"{}!"}}"#, "a".repeat(4_000));
     check(backtracking.to_owned(), arguments).unwrap_err();
@@ -118,7 +124,9 @@ fn depth_size_and_numbers_have_their_bounds() {
     let items = format!(r#"{{"properties":{{"a":{{"type":"array","items":{{"enum":[{values}-1]}}}}}}}}"#);
     refused(items.clone(), &format!(r#"{{"a":[{}9999]}}"#, "\"x\",".repeat(50_000)), "too long");
     assert_eq!(check(items, r#"{"a":[9999]}"#.to_owned()), Ok(r#"{"a":[9999]}"#.to_owned()));
-    for number in ["1e308", "-1e308", "1e-308", "18446744073709551616", "9223372036854775808", "-9223372036854775809"] {
+    for number in
+        ["1e308", "-1e308", "1e-308", "18446744073709551616", "9223372036854775808", "-9223372036854775809"]
+    {
         for keyword in ["multipleOf", "minimum", "maximum", "minLength", "maxItems", "exclusiveMaximum"] {
             let schema = format!(r#"{{"properties":{{"a":{{"{keyword}":{number}}}}}}}"#);
             check(schema, format!(r#"{{"a":{number}}}"#)).ok();

@@ -186,8 +186,11 @@ mod tests {
 
     #[test]
     fn honest_sources_pass() {
-        let function = "export function a(b: string) {\n  return b.replace(/[\"'`(]/g, '(') + `(${b}(`; // ((\n}\n";
-        for source in [function.repeat(2_000), "const a = [1, 2, 3];\n".repeat(20_000), "a(\"(((\");".repeat(9_000)] {
+        let function =
+            "export function a(b: string) {\n  return b.replace(/[\"'`(]/g, '(') + `(${b}(`; // ((\n}\n";
+        for source in
+            [function.repeat(2_000), "const a = [1, 2, 3];\n".repeat(20_000), "a(\"(((\");".repeat(9_000)]
+        {
             assert!(stack_for(&source).is_ok(), "{:?} {}", stack_for(&source), &source[..20]);
         }
     }

@@ -81,7 +81,11 @@ async fn an_approved_call_waits_for_a_server_that_restarts_and_runs_once() {
     .await;
     gated.kill().await;
     approve(&gated.server, &event).await;
-    assert_eq!(offered(&gated.server, "faults.note").await.len(), 1, "a server that restarts keeps its offer");
+    assert_eq!(
+        offered(&gated.server, "faults.note").await.len(),
+        1,
+        "a server that restarts keeps its offer"
+    );
     gated.open();
     let told = last_reply(&gated.server, &event).await;
     assert!(told.contains("noted"), "{told}");
