@@ -20,7 +20,7 @@ pub use approval::{
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
     BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, SaidBy, Section, SectionName,
-    TurnContext, count_tokens, last_words, summary_line, window_of,
+    TurnContext, count_tokens, last_words, summary_line, text_of_tokens, window_of,
 };
 pub use envelope::{attachment_line, heard, told_relationship};
 pub use extract::{

@@ -6,8 +6,8 @@ use crate::{channel, mint};
 use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
 use cortex_types::{
-    AcceptedEvent, ChannelMode, ChannelSettings, EventId, GivenAnswer, Millis, NewEvent, Priority, Speaker,
-    Standing, blank_tokens, is_machine_channel,
+    AcceptedEvent, EventId, GivenAnswer, Millis, NewEvent, Priority, Speaker, Standing, blank_tokens,
+    is_machine_channel,
 };
 use metrics::counter;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Intake {
     /// Returns after the event is on disk.
     pub async fn accept(&self, speaker: &Speaker, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
-        if is_off(&self.0.channels.borrow(), speaker.channel(), speaker.source()) {
+        if self.0.channels.borrow().is_off(speaker.channel(), speaker.source()) {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
         }
@@ -99,13 +99,5 @@ impl Intake {
         let outcome = self.0.store.inbox().retry_failed(id, self.0.clock.now()).await?;
         self.0.arrived.notify_one();
         Ok(outcome)
-    }
-}
-
-/// A machine's channel speaks in a topic of another; any other channel is the one its source is on.
-fn is_off(settings: &ChannelSettings, channel: &str, source: &str) -> bool {
-    match is_machine_channel(channel) {
-        true => settings.is_off(channel, source),
-        false => settings.mode_of(channel) == ChannelMode::Off,
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn prepare(
     name: &str,
     arguments_json: &str,
 ) -> Result<Prepared, String> {
-    let checked = parts.tools.check(name, arguments_json).map_err(|error| error.to_string())?;
+    let checked = parts.tools.check(name, arguments_json).await.map_err(|error| error.to_string())?;
     if !is_open_to(event.standing, checked.definition()) {
         return Err(format!("there is no tool {name} in this conversation"));
     }
