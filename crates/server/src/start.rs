@@ -4,6 +4,7 @@ use crate::auth::KeyRing;
 use crate::config::{ReadChannels, ServeConfig};
 use crate::connector::{ConnectorDoor, Hub, HubParts};
 use crate::guard::Doors;
+use crate::share::Shares;
 use crate::state::{App, AppState};
 use crate::webhook::{WebhookSender, Webhooks};
 use crate::{listener, metrics, routes};
@@ -105,6 +106,7 @@ pub async fn start_with_clock(
         hooks: config.hooks,
         connector_door: ConnectorDoor::new(hub),
         doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.allow_local),
+        shares: Shares::new(config.caller_limits),
         metrics: metrics::handle(),
         address,
         started_at: clock.now(),

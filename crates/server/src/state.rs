@@ -6,6 +6,7 @@ use crate::config::ReadChannels;
 use crate::connector::ConnectorDoor;
 use crate::guard::Doors;
 use crate::hook::Hooks;
+use crate::share::Shares;
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_runtime::{Gardener, Intake, OutboxDesk, Runtime};
@@ -35,6 +36,7 @@ pub(crate) struct App {
     pub(crate) hooks: Hooks,
     pub(crate) connector_door: ConnectorDoor,
     pub(crate) doors: Doors,
+    pub(crate) shares: Shares,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) address: SocketAddr,
     pub(crate) started_at: Millis,
