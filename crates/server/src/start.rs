@@ -85,9 +85,7 @@ pub async fn start_with_clock(
     let flow = with_engram(config.runtime, &config.engram, &config.models).await?;
     let runtime = Runtime::new(flow, store.clone(), bus.clone(), Arc::clone(&clock), tools)?;
     recover(&runtime).await?;
-    let refused = |source| StartError::Listen { address: config.listen, source };
-    let listener = TcpListener::bind(config.listen).await.map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
+    let (listener, address) = listen(config.listen).await?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
     let read_channels = Arc::clone(&config.read_channels);
     let stop_hub = CancellationToken::new();
@@ -143,6 +141,13 @@ pub async fn start_with_clock(
         store: store_thread,
         lock,
     })
+}
+
+async fn listen(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refused = |source| StartError::Listen { address: wanted, source };
+    let listener = TcpListener::bind(wanted).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((listener, address))
 }
 
 /// Sockets say what they wrote before the hub gives back what nobody has.
