@@ -4,7 +4,7 @@ use super::outbox_model::OutboxModel;
 use cortex_store::Recovered;
 use cortex_testkit::new_reply;
 use cortex_types::{
-    AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, OutboxId, TopicRef,
+    AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, OutboxId, Priority, TopicRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
