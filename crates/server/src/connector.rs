@@ -1,9 +1,9 @@
 //! The connectors' door: CloudEvents over a WebSocket, on the same inbox and outbox as every other door (seed 003).
 
 use crate::auth::Caller;
+use crate::refusal::Refusal;
 use crate::share::{Kind, Place, Share};
 use crate::standing::Standing;
-use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;

@@ -84,9 +84,7 @@ async fn long_text() -> Room {
 impl Watcher {
     async fn next(self, next: Next) -> Option<(Wire, (Self, Next))> {
         match next {
-            Next::Say(text, room) => {
-                Some((Wire::Delta(LiveDelta { text }), (self, Next::HearAfter(room))))
-            }
+            Next::Say(text, room) => Some((Wire::Delta(LiveDelta { text }), (self, Next::HearAfter(room)))),
             Next::Ended(status) => {
                 let (done, room) = self.done(status).await?;
                 Some((done, (self, Next::Over(room))))
@@ -160,9 +158,8 @@ impl Watcher {
         let (event, replies) = self.store.outbox().replies_to(self.id.clone()).await.ok().flatten()?;
         drop(reading);
         // What a mode held back, and what went elsewhere, is not for who watches here.
-        let here = |reply: &OutboxMessage| {
-            reply.topic == event.topic && reply.status != OutboxStatus::Suppressed
-        };
+        let here =
+            |reply: &OutboxMessage| reply.topic == event.topic && reply.status != OutboxStatus::Suppressed;
         let texts: Vec<String> = replies.into_iter().filter(here).map(|reply| reply.text).collect();
         (!texts.is_empty()).then(|| texts.join("\n\n"))
     }

@@ -50,7 +50,8 @@ impl Rate {
         let size = each * u64::from(self.per_minute);
         let spent = |full_at: u64, wait: u64| Spent {
             limit: self.per_minute,
-            remaining: u32::try_from(size.saturating_sub(full_at.saturating_sub(now)) / each).unwrap_or(u32::MAX),
+            remaining: u32::try_from(size.saturating_sub(full_at.saturating_sub(now)) / each)
+                .unwrap_or(u32::MAX),
             full_in: Duration::from_nanos(full_at.saturating_sub(now)),
             wait: (wait > 0).then(|| Duration::from_nanos(wait)),
         };
@@ -95,7 +96,10 @@ mod tests {
         let at = |seconds: u64| rate.spend_at(Duration::from_secs(seconds));
         for spent in 1..=60 {
             let left = at(100);
-            assert_eq!((left.remaining, left.full_in.as_secs(), left.wait), (60 - spent, u64::from(spent), None));
+            assert_eq!(
+                (left.remaining, left.full_in.as_secs(), left.wait),
+                (60 - spent, u64::from(spent), None)
+            );
         }
         assert_eq!(at(100).wait, Some(Duration::from_secs(1)));
         assert_eq!((at(101).wait, at(101).wait), (None, Some(Duration::from_secs(1))));

@@ -278,8 +278,12 @@ impl Shares {
             sockets: SOCKETS_PER_CALLER_MAX,
             bytes: STRANGER_BYTES_MAX,
         };
-        let strangers =
-            Most { requests: STRANGERS_REQUESTS_MAX, sockets: SOCKETS_MAX, bytes: STRANGERS_BYTES_MAX, ..stranger };
+        let strangers = Most {
+            requests: STRANGERS_REQUESTS_MAX,
+            sockets: SOCKETS_MAX,
+            bytes: STRANGERS_BYTES_MAX,
+            ..stranger
+        };
         let owners: Crowd<()> = Crowd::new(owner, owner, limits.owner_per_minute, false);
         Self {
             owner: owners.new_share(),

@@ -38,7 +38,8 @@ impl Connections {
         let id = unproven.next;
         unproven.next += 1;
         unproven.waiting.insert(id, Waiting { since: Instant::now(), closing: closing.clone() });
-        let is_old = unproven.waiting.first_key_value().is_some_and(|(_, oldest)| oldest.since.elapsed() > MOMENT);
+        let is_old =
+            unproven.waiting.first_key_value().is_some_and(|(_, oldest)| oldest.since.elapsed() > MOMENT);
         let count = unproven.waiting.len();
         if count > UNPROVEN_HARD_MAX || (count > UNPROVEN_MAX && is_old) {
             unproven.close_oldest();

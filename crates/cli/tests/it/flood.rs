@@ -22,9 +22,8 @@ fn echoing() -> Cortex {
 
 /// The server as its owner floods it.
 fn by_owner(cortex: &Cortex) -> Flooded {
-    let read = |name: &str| -> Value {
-        serde_json::from_slice(&std::fs::read(cortex.path(name)).unwrap()).unwrap()
-    };
+    let read =
+        |name: &str| -> Value { serde_json::from_slice(&std::fs::read(cortex.path(name)).unwrap()).unwrap() };
     Flooded {
         address: read("run/address")["address"].as_str().unwrap().parse().unwrap(),
         key: read("credentials")["profiles"]["default"]["token"].as_str().unwrap().to_owned(),
@@ -107,7 +106,8 @@ fn five_hundred_streams_that_nobody_reads_are_bounded() {
 
 #[test]
 fn slow_heads_and_bodies_of_strangers_keep_nobody_out() {
-    let hooks = json!({ "hooks": { "ci": { "hmac": { "secret": SECRET }, "text": "{{/}}", "topic": "ci" } } });
+    let hooks =
+        json!({ "hooks": { "ci": { "hmac": { "secret": SECRET }, "text": "{{/}}", "topic": "ci" } } });
     let cortex = Cortex::scripted(&echo()).with_file(&hooks.to_string()).started();
     let owner = by_owner(&cortex);
     let memory = Memory::watch(owner.pid);
@@ -140,7 +140,9 @@ fn bogus_sockets_do_not_keep_honest_ones_out() {
     let mut bogus = Vec::new();
     for session in &sessions {
         // None of them reads or closes.
-        bogus.extend(held(40, || owner.open_socket("3f2a1b4c-8d9e-4f0a-b1c2-d3e4f5a6b7c8").map(|(open, _)| open)));
+        bogus.extend(held(40, || {
+            owner.open_socket("3f2a1b4c-8d9e-4f0a-b1c2-d3e4f5a6b7c8").map(|(open, _)| open)
+        }));
         assert_eq!(owner.open_socket(session).map(|(_, status)| status).ok(), Some(101));
     }
     the_owner_is_answered(&cortex);

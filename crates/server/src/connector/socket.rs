@@ -202,7 +202,8 @@ impl Socket {
         let mut frames = Vec::new();
         let mut end = take_frame(heard, &mut frames).err();
         let is_room = |frames: &[Utf8Bytes]| {
-            frames.len() < FRAMES_AT_ONCE && frames.iter().map(|frame| frame.len()).sum::<usize>() < BYTES_AT_ONCE
+            frames.len() < FRAMES_AT_ONCE
+                && frames.iter().map(|frame| frame.len()).sum::<usize>() < BYTES_AT_ONCE
         };
         while end.is_none() && is_room(&frames) {
             let Some(heard) = self.socket.recv().now_or_never() else { break };

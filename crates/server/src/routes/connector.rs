@@ -3,8 +3,8 @@
 use crate::auth::{Caller, Verdict};
 use crate::connector::{self, Wants};
 use crate::guard::Peer;
-use crate::standing::Standing;
 use crate::refusal::Refusal;
+use crate::standing::Standing;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::ws::WebSocketUpgrade;

@@ -113,7 +113,8 @@ impl InboxModel {
 
     fn in_turn(&self, mut ready: Vec<usize>, limit: usize) -> Vec<usize> {
         let source = |index: usize| &self.events[index].new.source;
-        let mut running: Vec<&String> = self.in_state(InboxStatus::Processing).into_iter().map(source).collect();
+        let mut running: Vec<&String> =
+            self.in_state(InboxStatus::Processing).into_iter().map(source).collect();
         let mut chosen = Vec::new();
         while chosen.len() < limit {
             let leads = |index: usize| {
