@@ -27,6 +27,7 @@ const WORDS: &[&str] = &[
     "outbox",
     "run",
     "schedule",
+    "share",
     "sidecar",
     "skill",
     "slot",
