@@ -27,7 +27,6 @@ const WORDS: &[&str] = &[
     "outbox",
     "run",
     "schedule",
-    "share",
     "sidecar",
     "skill",
     "slot",
