@@ -41,6 +41,8 @@ fn the_help_names_every_command() {
           usage        Show what the models were asked and what it cost
           config       Show the server's settings
           key          Keys: the owner's, and one for each connector
+          backup       Write this home into one file, also while the server runs
+          restore      Put a backup into this home
           bench        Measure this program against baselines of its own: exit 1 when a goal is missed
           completions  Print the completions of a shell
           man          Print the manual page

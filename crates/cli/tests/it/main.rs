@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod approval;
+mod backup;
 mod bot_api;
 mod channel;
 mod config_errors;
 mod config_listing;
 mod config_precedence;
+mod config_secret;
 mod connector;
 mod connector_check;
 mod cortex;
