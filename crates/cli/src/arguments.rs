@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::panic_line;
-use crate::terminal::{Terminal, talk};
+use crate::terminal::{Terminal, talk, talk_drawn};
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
 use std::ffi::OsString;
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>, environment: Enviro
 fn tell(failure: &Failure, terminal: &Terminal) -> Exit {
     match failure {
         Failure::OutputClosed => {}
-        Failure::Config(error) => talk(error.render(terminal.stderr_is_coloured).trim_end()),
+        Failure::Config(error) => talk_drawn(error.render(terminal.stderr_is_coloured).trim_end()),
         Failure::Usage(_)
         | Failure::Skills(_)
         | Failure::AlreadyRunning { .. }
@@ -74,9 +74,7 @@ fn tell(failure: &Failure, terminal: &Terminal) -> Exit {
         | Failure::Home(_)
         | Failure::Coded { .. }
         | Failure::Misconfigured(_)
-        | Failure::Plain(_) => {
-            talk(&format!("cortex: {}", crate::escape::for_terminal(&failure.to_string())))
-        }
+        | Failure::Plain(_) => talk(&format!("cortex: {failure}")),
     }
     failure.exit()
 }

@@ -1,6 +1,5 @@
 //! The command line as a connector: says something as source `cli`, shows what comes back, then acknowledges it.
 
-use crate::escape::for_terminal;
 use crate::exit::Failure;
 use crate::question::{Press, Question};
 use cortex_api::{
@@ -79,13 +78,12 @@ impl Elsewhere {
             OutboxStatus::Dead => "it could not be delivered",
             OutboxStatus::Suppressed | OutboxStatus::Discarded => "given up",
         };
-        format!("(sent to channel {}: {how})", for_terminal(&self.channel))
+        format!("(sent to channel {}: {how})", self.channel)
     }
 }
 
 /// The line about what a mode held back.
 pub(crate) fn held_line(reason: &str) -> String {
-    let reason = for_terminal(reason);
     format!("(nothing was sent: {reason}; `cortex shadow report` shows what would have been)")
 }
 

@@ -133,7 +133,7 @@ async fn decided(
     }
     if row.source != SOURCE || patience.is_zero() {
         let line = format!("{} {}: {}", row.status, row.tool_name, row.tool_arguments_json);
-        return context.terminal.print(&context.terminal.safe(&line));
+        return context.terminal.print(&line);
     }
     let mut connector = Connector::new(client);
     connector.skip_said(&row.event_id).await?;
@@ -151,7 +151,7 @@ async fn decided(
             if arrival.topic_key != row.topic_key {
                 talk(&format!("(in {})", for_terminal(&arrival.topic_key)));
             }
-            context.terminal.print(&context.terminal.safe(&arrival.text))?;
+            context.terminal.print(&arrival.text)?;
             if let Some(question) = arrival.question() {
                 talk(&context.how_to_answer(&question.approval_id));
             }

@@ -2,7 +2,6 @@
 
 use crate::connector::{Arrival, Connector, Elsewhere, Ended, News, TOPIC, held_line};
 use crate::context::Context;
-use crate::escape::for_terminal;
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use crate::{connect, duration};
@@ -62,12 +61,12 @@ impl Heard {
             News::Reply(arrival) if terminal.json => self.replies.push((*arrival).clone()),
             News::Other(arrival) if terminal.json => self.others.push((*arrival).clone()),
             News::Reply(arrival) => {
-                terminal.print(&terminal.safe(&arrival.text))?;
+                terminal.print(&arrival.text)?;
                 hint(arrival, context);
             }
             News::Other(arrival) => {
-                talk(&format!("(earlier, in {})", for_terminal(&arrival.topic_key)));
-                talk(&for_terminal(&arrival.text));
+                talk(&format!("(earlier, in {})", arrival.topic_key));
+                talk(&arrival.text);
                 hint(arrival, context);
             }
             News::Elsewhere(sent) => {

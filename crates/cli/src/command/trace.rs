@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let event = &trace.event;
     let head = format!("{}  {}  {}", event.event_id, event.status, one_line(&event.text, 80));
-    terminal.print(&terminal.safe(&head))?;
+    terminal.print(&head)?;
     let start = trace.entries.first().map(|entry| entry.at.0).unwrap_or_default();
     let rows: Vec<Vec<String>> = trace
         .entries

@@ -63,25 +63,31 @@ pub(crate) struct Effective {
     pub(crate) file: PathBuf,
 }
 
-/// Reads and checks everything.
+/// Reads and checks everything; all that is wrong is told at once.
 pub(crate) fn load(home: &Path, flags: &Flags, environment: &Environment) -> Result<Effective, ConfigError> {
     let file = home.join("server.json");
-    let mut in_file = file::read(&file, environment)?;
+    let (mut in_file, mut wrong) = file::read(&file, environment)?;
     let mut entries = Vec::with_capacity(KEYS.len());
     for key in KEYS {
         let variable = key.variable();
-        let (value, source) = if let Some(text) = flags.get(key.name) {
-            (check_text(key, Origin::Flag(format!("--{}", key.name)), text)?, Source::Flag)
+        let read = if let Some(text) = flags.get(key.name) {
+            check_text(key, Origin::Flag(format!("--{}", key.name)), text).map(|value| (value, Source::Flag))
         } else if let Some(text) = environment.get(&variable).filter(|text| !text.is_empty()) {
-            (check_text(key, Origin::Variable(variable), text)?, Source::Env)
+            check_text(key, Origin::Variable(variable), text).map(|value| (value, Source::Env))
         } else if let Some(value) = in_file.remove(key.name) {
-            (value, Source::File)
+            Ok((value, Source::File))
         } else {
-            (key.default_value(), Source::Default)
+            Ok((key.default_value(), Source::Default))
         };
-        entries.push(Entry { key, value, source });
+        match read {
+            Ok((value, source)) => entries.push(Entry { key, value, source }),
+            Err(error) => wrong.push(error),
+        }
     }
-    Ok(Effective { entries, file })
+    match ConfigError::all(wrong) {
+        Some(error) => Err(error),
+        None => Ok(Effective { entries, file }),
+    }
 }
 
 impl Effective {
