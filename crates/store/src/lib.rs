@@ -80,4 +80,4 @@ pub use summary::{NewSummary, Summaries, SummaryText, TurnSummary, Uncovered};
 pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};
-pub use usage::{UsageGroup, UsageSum, UsageTotals};
+pub use usage::{LastCall, UsageGroup, UsageSum, UsageTotals, last_calls};

@@ -42,3 +42,5 @@ pub const BACKUP_FILES_MAX: usize = 100_000;
 pub const BACKUP_MANIFEST_BYTES_MAX: u64 = 96 * 1024 * 1024;
 /// Deepest folder below a home that a backup goes into.
 pub const BACKUP_DEPTH_MAX: usize = 16;
+/// Longest line of a trace: the arguments of a call, or what it gave.
+pub const TRACE_LINE_CHARS_MAX: usize = 4_000;

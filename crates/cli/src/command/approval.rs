@@ -1,6 +1,6 @@
 //! `cortex approvals`.
 
-use crate::connector::{Connector, Ended, News, SOURCE, held_line};
+use crate::connector::{Connector, Ended, News, SOURCE, held_line, waiting_line};
 use crate::context::Context;
 use crate::escape::{for_terminal, one_line};
 use crate::exit::{Exit, Failure};
@@ -135,10 +135,14 @@ async fn decided(
         let line = format!("{} {}: {}", row.status, row.tool_name, row.tool_arguments_json);
         return context.terminal.print(&line);
     }
-    let mut connector = Connector::new(client);
+    let mut connector = Connector::new(client, &context.home()?);
     connector.skip_said(&row.event_id).await?;
     let mut show = |news: News<'_>| match news {
         News::Preview(_) | News::PreviewVoid => Ok(()),
+        News::Waiting(why) => {
+            talk(&waiting_line(why));
+            Ok(())
+        }
         News::Elsewhere(sent) => {
             talk(&sent.line());
             Ok(())
@@ -149,7 +153,7 @@ async fn decided(
         }
         News::Reply(arrival) | News::Other(arrival) => {
             if arrival.topic_key != row.topic_key {
-                talk(&format!("(in {})", for_terminal(&arrival.topic_key)));
+                talk(&format!("(in {})", arrival.topic_key));
             }
             context.terminal.print(&arrival.text)?;
             if let Some(question) = arrival.question() {

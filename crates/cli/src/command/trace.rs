@@ -6,6 +6,9 @@ use crate::exit::{Exit, Failure};
 use crate::{connect, duration};
 use cortex_types::EventId;
 
+/// Letters of one line; `--json` shows more.
+const LINE_LETTERS_MAX: usize = 400;
+
 /// Show the whole way of an event: received, claimed, each step, sent, acknowledged, with times
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -34,7 +37,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 entry.at.0.to_rfc3339(),
                 format!("+{}", duration::shown(after)),
                 entry.what.as_str().to_owned(),
-                one_line(&entry.detail, 160),
+                one_line(&entry.detail, LINE_LETTERS_MAX),
             ]
         })
         .collect();

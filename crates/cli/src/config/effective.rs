@@ -4,19 +4,27 @@ use super::diagnostic::{ConfigError, Origin};
 use super::file;
 use super::table::{KEYS, Key};
 use crate::environment::Environment;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The flags that set a key, as they were typed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flags {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<String>,
 }
 
 impl Flags {
     pub(crate) fn is_empty(&self) -> bool {
         self.host.is_none() && self.port.is_none()
+    }
+
+    /// These flags, and the others where these say nothing.
+    pub(crate) fn or(self, others: Self) -> Self {
+        Self { host: self.host.or(others.host), port: self.port.or(others.port) }
     }
 
     fn get(&self, key: &str) -> Option<&str> {

@@ -10,6 +10,8 @@ use serde_json::Value;
 use std::ops::Range;
 
 pub(crate) const MASK: &str = SECRET_MASK;
+/// Shorter values are words that may stand elsewhere by chance.
+const SECRET_BYTES_MIN: usize = 8;
 /// The key whose blocks hold addresses that are secrets.
 const WEBHOOKS: &str = "webhooks";
 
@@ -151,6 +153,12 @@ pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
     let unknown = unknown.filter(|property| property.value.as_string_lit().is_some());
     ranges.extend(unknown.map(|property| inside(&property.value)));
     collect_secrets(object, &mut ranges);
+    // A secret that also stands in a wrong place is hidden there, too.
+    let secrets: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
+    let long = secrets.into_iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN);
+    let again: Vec<Range<usize>> =
+        long.flat_map(|secret| text.match_indices(secret).map(|(at, _)| at..at + secret.len())).collect();
+    ranges.extend(again);
     star_out(text, &ranges)
 }
 

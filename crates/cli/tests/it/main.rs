@@ -5,6 +5,7 @@
 mod approval;
 mod backup;
 mod bot_api;
+mod canary;
 mod channel;
 mod config_errors;
 mod config_listing;
@@ -19,6 +20,7 @@ mod help;
 mod home;
 mod lifecycle;
 mod memory;
+mod output;
 mod restart;
 mod rows;
 mod schedule;

@@ -1,6 +1,6 @@
 //! What a chat shows: the preview where a person watches, and the delivered text always.
 
-use crate::connector::{Arrival, News, held_line};
+use crate::connector::{Arrival, News, held_line, waiting_line};
 use crate::context::Context;
 use crate::escape::{for_terminal, json_for_terminal};
 use crate::exit::Failure;
@@ -25,6 +25,9 @@ impl<'a> Screen<'a> {
                 self.preview.push_str(text);
             }
             News::Preview(_) => {}
+            // Where the answer is seen to grow, nobody has to be told.
+            News::Waiting(_) if !self.preview.is_empty() => {}
+            News::Waiting(why) => talk(&waiting_line(why)),
             News::PreviewVoid if self.preview.is_empty() => {}
             News::PreviewVoid => {
                 terminal.print_piece("\n(once more)\n")?;
