@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
+<<<<<<< HEAD
 mod backup;
+=======
+mod approval;
+>>>>>>> trunk/main
 mod channel;
 mod checkup;
 mod claim;
