@@ -2,11 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
-<<<<<<< HEAD
-mod backup;
-=======
 mod approval;
->>>>>>> trunk/main
+mod backup;
 mod channel;
 mod checkup;
 mod claim;
