@@ -367,7 +367,9 @@ impl<'a> Connector<'a> {
     async fn is_waited_for_elsewhere(&self, message: &OutboxId) -> Result<bool, ClientError> {
         let Some(event) = self.client.outbox_row(message).await?.event_id else { return Ok(false) };
         let event = self.client.inbox_row(&event).await?;
-        Ok(event.source == SOURCE && Presence::is_elsewhere(&self.home, &event.external_message_id))
+        let id = &event.external_message_id;
+        let is_here = self.presences.iter().any(|presence| presence.is_for(id));
+        Ok(event.source == SOURCE && !is_here && Presence::is_held(&self.home, id))
     }
 
     /// A lease that was lost meanwhile is no error: the message was shown, and may be shown again.

@@ -15,15 +15,25 @@ impl Presence {
     /// Announces that this process waits. Without a home that can be written it goes without: others then show the reply, too.
     pub(super) fn announce(home: &Home, external_id: &str) -> Option<Self> {
         let path = path(home, external_id)?;
-        DirBuilder::new().recursive(true).mode(0o700).create(path.parent()?).ok()?;
+        // A home that no server was started in is not made for this.
+        match DirBuilder::new().mode(0o700).create(path.parent()?) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(_) => return None,
+        }
         let lock =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).ok()?;
         lock.try_lock().ok()?;
         Some(Self { path, _lock: lock })
     }
 
-    /// Whether another process waits for the event that was posted with this id.
-    pub(super) fn is_elsewhere(home: &Home, external_id: &str) -> bool {
+    /// Whether this process waits for the event that was posted with this id.
+    pub(super) fn is_for(&self, external_id: &str) -> bool {
+        self.path.file_name().is_some_and(|name| name == external_id)
+    }
+
+    /// Whether a process waits for the event that was posted with this id.
+    pub(super) fn is_held(home: &Home, external_id: &str) -> bool {
         let file = path(home, external_id).and_then(|path| File::open(path).ok());
         file.is_some_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }

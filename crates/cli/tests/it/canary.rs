@@ -91,7 +91,7 @@ fn settings(canaries: &mut Canaries) -> Value {
         "logLevel": "trace",
         "toolTimeoutMs": 300,
         "ingestApiKey": canaries.plain("ingestApiKey"),
-        "hooks": {"ci": {"key": canaries.plain("a hook's key"), "text": "{{body}}"}},
+        "hooks": {"ci": {"key": canaries.plain("a hook's key"), "text": "{{/body}}"}},
         "webhooks": {"out": {"source": "hook:ci", "url": format!("http://127.0.0.1:9/{}", canaries.plain("a webhook's address")),
                              "secret": canaries.token("a webhook's secret", "whsec_")}},
         "mcpServers": {

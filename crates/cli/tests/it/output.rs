@@ -107,8 +107,10 @@ fn the_last_words_of_an_mcp_server_do_nothing_to_log_or_terminal() {
     let text = std::fs::read_to_string(&log).unwrap();
     assert!(!acts(&text), "{text:?}");
     assert!(!text.lines().any(|line| line.starts_with("2026-01-01T")), "{text:?}");
-    for arguments in [&["skill", "list"][..], &["doctor"]] {
-        let ran = cortex.run(arguments);
-        assert!(!acts(&ran.stdout) && !acts(&ran.stderr), "{arguments:?}: {ran:?}");
+    let ran = cortex.run(&["doctor"]);
+    assert!(!acts(&ran.stdout) && !acts(&ran.stderr), "{ran:?}");
+    match on_a_terminal(&cortex, &["skill", "list"]) {
+        Some(shown) => assert!(shown.contains("held back: mcp bad") && !acts(&shown), "{shown:?}"),
+        None => eprintln!("skipped: there is no /usr/bin/script to make a terminal with"),
     }
 }
