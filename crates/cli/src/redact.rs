@@ -1,14 +1,11 @@
 //! The last thing before a log line is written: known secrets and what looks like one become `***`.
 
 use crate::environment::Environment;
-use cortex_types::{SECRET_MASK, names_a_secret, without_secrets};
+use cortex_types::{SECRET_BYTES_MIN, SECRET_MASK, names_a_secret, without_secrets};
 use secrecy::{ExposeSecret, SecretString};
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
-
-/// Shorter values are words, not secrets; hiding them would make a log unreadable.
-const SECRET_BYTES_MIN: usize = 8;
 
 /// What must not be written.
 #[derive(Clone, Default)]

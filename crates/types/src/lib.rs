@@ -34,7 +34,7 @@ pub use id::{ApprovalId, EventId, FactId, GrantId, IdError, KeyId, LeaseToken, O
 pub use op::{NewOp, Op, OpEnding, OpStatus};
 pub use outbox::{Delivery, NewReply};
 pub use schedule::{CatchUp, SlotOutcome, SlotRecord};
-pub use secret::{SECRET_MASK, names_a_secret, without_secrets};
+pub use secret::{SECRET_BYTES_MIN, SECRET_MASK, names_a_secret, without_known, without_secrets};
 pub use status::{InboxStatus, OutboxStatus, UnknownStatus};
 pub use step::{Step, StepBody, ToolEnding};
 pub use turn::TurnPlace;

@@ -6,6 +6,9 @@ use std::ops::Range;
 /// What stands in a secret's place.
 pub const SECRET_MASK: &str = "***";
 
+/// Shorter values are words, not secrets; hiding them would make a text unreadable.
+pub const SECRET_BYTES_MIN: usize = 8;
+
 /// How tokens begin, and the fewest bytes of a whole one; ours first. Shorter words are words.
 const TOKEN_BEGINNINGS: &[(&str, usize)] = &[
     // The owner's token, the keys of ingest and connectors, approvals, leases, secrets of webhooks.
@@ -103,6 +106,16 @@ pub fn without_secrets(text: &str) -> Cow<'_, str> {
     }
     masked.push_str(&text[copied..]);
     Cow::Owned(masked)
+}
+
+/// The text without these secrets and without what looks like one. Of `Bearer abc` the token alone is hidden, too.
+pub fn without_known<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let both = known.into_iter().flat_map(|secret| [Some(secret), secret.rsplit(' ').next()]).flatten();
+    let mut long: Vec<&str> = both.filter(|secret| secret.len() >= SECRET_BYTES_MIN).collect();
+    // The longest first: a secret that begins with another must not leave its tail behind.
+    long.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let text = long.iter().fold(text.to_owned(), |text, secret| text.replace(secret, SECRET_MASK));
+    without_secrets(&text).into_owned()
 }
 
 fn secret_words(text: &str) -> Vec<Range<usize>> {
@@ -209,6 +222,13 @@ mod tests {
             check(&format!("a {ours}01J00000000000000000000000 b"), "a *** b");
         }
         check("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "***");
+    }
+
+    #[test]
+    fn known_secrets_are_masked_whatever_they_look_like() {
+        let known = ["Token second-secret", "hunter2hunter2", "hunter2hunter2-and-more", "3"];
+        let text = "3 of hunter2hunter2-and-more, hunter2hunter2, second-secret, Token second-secret";
+        assert_eq!(without_known(text, known), "3 of ***, ***, ***, ***");
     }
 
     #[test]

@@ -3,15 +3,13 @@
 use super::file::distance;
 use super::kind::Kind;
 use super::table::Key;
-use cortex_types::{SECRET_MASK, names_a_secret, without_secrets};
+use cortex_types::{SECRET_BYTES_MIN, SECRET_MASK, names_a_secret, without_secrets};
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
 use serde_json::Value;
 use std::ops::Range;
 
 pub(crate) const MASK: &str = SECRET_MASK;
-/// Shorter values are words that may stand elsewhere by chance.
-const SECRET_BYTES_MIN: usize = 8;
 /// The key whose blocks hold addresses that are secrets.
 const WEBHOOKS: &str = "webhooks";
 
