@@ -16,6 +16,7 @@ mod connector_check;
 mod cortex;
 mod doctor;
 mod exit_codes;
+mod flood;
 mod help;
 mod home;
 mod lifecycle;
