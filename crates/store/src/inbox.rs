@@ -215,6 +215,7 @@ fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<Acc
 
 fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Option<Claimed>, StoreError> {
     let steps = step::count(connection, seq)?;
+    trace::note_earlier_claim(connection, seq)?;
     let claimed = connection
         .prepare_cached(
             "UPDATE inbox_messages SET status = 'processing', attempts = attempts + 1, claimed_at = ?2,

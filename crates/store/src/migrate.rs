@@ -59,6 +59,19 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     Ok(())
 }
 
+/// Whether a database that nobody is to change is ours and of a schema that a start can use; its version.
+pub(crate) fn inspect(connection: &Connection) -> Result<usize, MigrateError> {
+    let found = version(connection)?;
+    if found > MIGRATIONS.len() {
+        return Err(MigrateError::Newer { found, known: MIGRATIONS.len() });
+    }
+    refuse_foreign(connection, found)?;
+    if found == MIGRATIONS.len() {
+        check_schema(connection, MIGRATIONS)?;
+    }
+    Ok(found)
+}
+
 /// The schema that a database has, and the newest that this program knows.
 pub(crate) fn versions(connection: &Connection) -> Result<(usize, usize), StoreError> {
     Ok((version(connection)?, MIGRATIONS.len()))

@@ -12,6 +12,7 @@ pub mod limits;
 mod op;
 mod outbox;
 mod schedule;
+mod secret;
 mod speaker;
 mod status;
 mod step;
@@ -35,6 +36,7 @@ pub use id::{ApprovalId, EventId, FactId, GrantId, IdError, KeyId, LeaseToken, O
 pub use op::{NewOp, Op, OpEnding, OpStatus};
 pub use outbox::{Delivery, NewReply};
 pub use schedule::{CatchUp, SlotOutcome, SlotRecord};
+pub use secret::{SECRET_BYTES_MIN, SECRET_MASK, names_a_secret, without_known, without_secrets};
 pub use speaker::{CLI_SOURCE, LOCAL_START, OPENAI_SOURCE, Speaker, Standing, is_local, is_reserved_source};
 pub use status::{InboxStatus, OutboxStatus, UnknownStatus};
 pub use step::{Step, StepBody, ToolEnding};

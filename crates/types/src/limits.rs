@@ -44,6 +44,14 @@ pub const ERROR_CHARS_MAX: usize = 1_000;
 pub const OP_RESULT_CHARS_MAX: usize = 64 * 1024;
 /// Most ops that one prompt shows.
 pub const OPS_SHOWN_MAX: u32 = 20;
+/// Most files one backup holds.
+pub const BACKUP_FILES_MAX: usize = 100_000;
+/// Largest table of contents of a backup: enough for a terabyte.
+pub const BACKUP_MANIFEST_BYTES_MAX: u64 = 96 * 1024 * 1024;
+/// Deepest folder below a home that a backup goes into.
+pub const BACKUP_DEPTH_MAX: usize = 16;
+/// Longest line of a trace: the arguments of a call, or what it gave.
+pub const TRACE_LINE_CHARS_MAX: usize = 4_000;
 /// Largest input schema of a tool.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// Deepest nesting of a tool's input schema, and of the arguments of a call.
