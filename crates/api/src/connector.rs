@@ -8,6 +8,41 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConnectorList {
     pub items: Vec<ConnectorRow>,
+    /// Connectors on this machine that came without a key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub local: Vec<LocalConnectorRow>,
+}
+
+/// A connector that came without a key, as it calls itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalConnectorRow {
+    #[schema(example = "matrix-1")]
+    pub connector_id: String,
+    /// The source that it claimed last.
+    pub source: String,
+    /// The one source that it may use; null while you do not trust it, and it sees only its own conversation.
+    #[schema(required = true)]
+    pub trusted_source: Option<String>,
+    pub first_seen_at: WireTime,
+    pub last_seen_at: WireTime,
+}
+
+/// Which connector without a key to trust.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustRequest {
+    pub connector_id: String,
+    /// The source that it may use; the one that it claims when this is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// Which connector to trust no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UntrustRequest {
+    pub connector_id: String,
 }
 
 /// One connector's process.

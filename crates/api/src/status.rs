@@ -24,6 +24,9 @@ pub struct ServerStatus {
     /// Why `/health` says degraded; null when it does not.
     #[schema(required = true)]
     pub degraded: Option<String>,
+    /// Names of connectors without a key that spoke and that you do not trust.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untrusted_connectors: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

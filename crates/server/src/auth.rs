@@ -80,6 +80,11 @@ impl Caller {
         }
     }
 
+    /// The same where something of a source is named by its id: what is another's is not there, as what nobody has.
+    pub(crate) fn may_see(&self, source: &str) -> Result<(), Refusal> {
+        self.may_use(source).map_err(|_| Refusal::new(ErrorCode::NotFound))
+    }
+
     pub(crate) fn key_id(&self) -> Option<&KeyId> {
         match self {
             Self::Connector(key) => Some(&key.id),
@@ -139,6 +144,15 @@ impl KeyRing {
         let keys = self.connectors.borrow();
         let key = keys.iter().find(|key| key.id == *id)?;
         Some(ScopedKey { id: key.id.clone(), source: key.source.clone() })
+    }
+
+    /// Returns once the key of this caller is revoked; never for a caller without one.
+    pub(crate) async fn revoked(&self, caller: &Caller) {
+        let Some(id) = caller.key_id() else { return std::future::pending().await };
+        let mut open = self.connectors.subscribe();
+        let is_gone = |keys: &Arc<[ConnectorKey]>| keys.iter().all(|key| key.id != *id);
+        // The ring lasts as long as the server.
+        drop(open.wait_for(is_gone).await);
     }
 
     pub(crate) fn watch_connectors(&self) -> watch::Receiver<Arc<[ConnectorKey]>> {

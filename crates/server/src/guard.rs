@@ -16,6 +16,9 @@ use http::{HeaderMap, Uri};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+/// Pages that a link may lead to; looking at one changes nothing.
+const PAGES: [&str; 1] = ["/approve/"];
+
 /// The address a connection came from.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
@@ -163,7 +166,26 @@ fn check(app: &AppState, request: &Request) -> Result<Caller, Refusal> {
         let what_to_do = "add the origin to allowedOrigins to use it";
         return Err(Refusal::because(ErrorCode::OriginNotAllowed, what_to_do));
     }
+    if is_foreign_page(request) {
+        let detail = "a page of another site may not call this server; open the address itself";
+        return Err(Refusal::because(ErrorCode::OriginNotAllowed, detail));
+    }
     if is_open(app, request) { Ok(Caller::Anybody) } else { check_key(app, request) }
+}
+
+/// A request that a page of another site makes its reader's browser send without saying whose it is, such as the address of
+/// a picture. A link that a person follows to a page of ours is none.
+fn is_foreign_page(request: &Request) -> bool {
+    let headers = request.headers();
+    let said = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_elsewhere = matches!(said("sec-fetch-site"), "cross-site" | "same-site");
+    // With an origin it is judged by that.
+    let is_named = headers.contains_key(ORIGIN);
+    let is_followed = request.method() == http::Method::GET
+        && said("sec-fetch-mode") == "navigate"
+        && said("sec-fetch-dest") == "document"
+        && PAGES.iter().any(|page| request.uri().path().starts_with(page));
+    is_elsewhere && !is_named && !is_followed
 }
 
 /// Whether a request needs no credential. One that brings a credential is judged by it all the same.

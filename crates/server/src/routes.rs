@@ -215,6 +215,8 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(channel::reload))
         .routes(routes!(channel::shadow))
         .routes(routes!(connector::list))
+        .routes(routes!(connector::trust))
+        .routes(routes!(connector::untrust))
         .routes(routes!(context::show))
         .routes(routes!(context::compact))
         .routes(routes!(context::undo))

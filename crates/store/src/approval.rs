@@ -321,7 +321,7 @@ fn blank_token(connection: &Connection, id: &ApprovalId) -> Result<(), StoreErro
     let prompt: String = connection
         .prepare_cached("SELECT prompt_id FROM pending_approvals WHERE id = ?1")?
         .query_row([id.as_str()], |row| row.get(0))?;
-    outbox::blank_payload(connection, &prompt)
+    outbox::blank_prompt(connection, &prompt)
 }
 
 fn tell(

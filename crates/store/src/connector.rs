@@ -1,6 +1,6 @@
 //! Sessions of connectors: durable, expiring, bound to the key that made them and to one connector (D23).
 
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, audit};
 use cortex_types::limits::LOCAL_CONNECTORS_MAX;
 use cortex_types::{KeyId, Millis};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -63,6 +63,49 @@ impl Connectors<'_> {
                     })
                 })?;
                 Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    /// From now on this connector may use this source without a key, or none when there is none. Its sessions end, so that
+    /// it comes again as what it is now. `None` when nobody of this name was heard of.
+    pub async fn set_trust(
+        &self,
+        connector_id: String,
+        source: Option<String>,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
+        self.0
+            .write(move |connection| {
+                let changed = connection
+                    .prepare_cached(
+                        "UPDATE local_connectors SET trusted_source = ?2, trusted_at = iif(?2 IS NULL, NULL, ?3)
+                         WHERE connector_id = ?1",
+                    )?
+                    .execute(params![connector_id, source, now.0])?;
+                if changed == 0 {
+                    return Ok(false);
+                }
+                connection
+                    .prepare_cached("DELETE FROM connector_sessions WHERE is_keyless = 1 AND connector_id = ?1")?
+                    .execute([&connector_id])?;
+                let (what, detail) = match &source {
+                    Some(source) => ("connector_trusted", format!("for source {source}")),
+                    None => ("connector_untrusted", String::new()),
+                };
+                audit::record(connection, now, what, &connector_id, &detail)?;
+                Ok(true)
+            })
+            .await
+    }
+
+    /// Whether somebody speaks or was spoken to under this name already, as a source.
+    pub async fn is_source_in_use(&self, source: String) -> Result<bool, StoreError> {
+        self.0
+            .read(move |connection| {
+                let mut found =
+                    connection.prepare_cached("SELECT 1 FROM topics WHERE source = ?1 LIMIT 1")?;
+                Ok(found.exists([source])?)
             })
             .await
     }

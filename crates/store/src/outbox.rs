@@ -4,7 +4,7 @@ use crate::listing::{Page, PageRequest};
 
 use crate::{Store, StoreError, channel, checksum, topic};
 use cortex_types::{
-    Delivery, Event, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef,
+    Delivery, Event, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef, blank_tokens,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
@@ -312,17 +312,22 @@ pub(crate) fn suppress(
 }
 
 /// Takes the payload out of a message, with its checksum made anew; what it held is void.
-pub(crate) fn blank_payload(connection: &Connection, id: &str) -> Result<(), StoreError> {
+/// Takes the buttons and every token out of a question's prompt.
+pub(crate) fn blank_prompt(connection: &Connection, id: &str) -> Result<(), StoreError> {
     let sql = format!("SELECT {QUEUED_COLUMNS} FROM outbox_messages WHERE id = ?1");
     let found = connection
         .prepare_cached(&sql)?
         .query_row([id], |row| Ok((as_queued(row), row.get::<_, Option<i64>>(5)?, Millis(row.get(6)?))))
         .optional()?;
     let Some((reply, event_seq, created_at)) = found else { return Ok(()) };
-    let blanked = NewReply { payload_json: None, ..reply? };
+    let reply = reply?;
+    let text = blank_tokens(&reply.text).into_owned();
+    let blanked = NewReply { payload_json: None, text, ..reply };
     connection
-        .prepare_cached("UPDATE outbox_messages SET payload_json = NULL, checksum = ?2 WHERE id = ?1")?
-        .execute(params![id, row_checksum(&blanked, event_seq, created_at)])?;
+        .prepare_cached(
+            "UPDATE outbox_messages SET payload_json = NULL, text = ?3, checksum = ?2 WHERE id = ?1",
+        )?
+        .execute(params![id, row_checksum(&blanked, event_seq, created_at), blanked.text])?;
     Ok(())
 }
 

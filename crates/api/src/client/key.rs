@@ -1,7 +1,9 @@
 //! Keys of connectors.
 
 use super::{Client, ClientError};
-use crate::{KeyChoice, KeyInfo, KeyList, KeyRequest, NewKey};
+use crate::{
+    KeyChoice, KeyInfo, KeyList, KeyRequest, LocalConnectorRow, NewKey, TrustRequest, UntrustRequest,
+};
 
 impl Client {
     pub async fn create_key(&self, request: &KeyRequest) -> Result<NewKey, ClientError> {
@@ -10,6 +12,17 @@ impl Client {
 
     pub async fn keys(&self) -> Result<KeyList, ClientError> {
         self.get("/api/v2/keys", &()).await
+    }
+
+    /// Lets a connector without a key use its source.
+    pub async fn trust_connector(&self, request: &TrustRequest) -> Result<LocalConnectorRow, ClientError> {
+        self.post("/api/v2/connectors/trust", request).await
+    }
+
+    /// Trusts a connector without a key no longer.
+    pub async fn untrust_connector(&self, connector_id: &str) -> Result<LocalConnectorRow, ClientError> {
+        let request = UntrustRequest { connector_id: connector_id.to_owned() };
+        self.post("/api/v2/connectors/untrust", &request).await
     }
 
     /// Ends the key with this id or name.

@@ -10,6 +10,7 @@ mod slack;
 mod status;
 mod stdio;
 mod telegram;
+mod trust;
 
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -34,8 +35,10 @@ enum Action {
     Stdio(stdio::Args),
     /// Show which connectors there are, and which are configured and enabled
     List,
-    /// Show how the connectors are that the server runs
+    /// Show how the connectors are that the server runs, and which came without a key
     Status,
+    Trust(trust::TrustArgs),
+    Untrust(trust::UntrustArgs),
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
@@ -48,5 +51,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Action::Stdio(args) => stdio::run(args, context),
         Action::List => list::run(context),
         Action::Status => status::run(context),
+        Action::Trust(args) => trust::trust(args, context),
+        Action::Untrust(args) => trust::untrust(args, context),
     }
 }

@@ -1,6 +1,7 @@
 //! `cortex status`.
 
 use crate::context::Context;
+use crate::escape::one_line;
 use crate::exit::{Exit, Failure};
 use crate::{connect, daemon, duration};
 use cortex_api::{ClientError, ServerStatus};
@@ -63,6 +64,11 @@ fn show(status: &ServerStatus, context: &Context) -> Result<Exit, Failure> {
             format!("outbox    {}", counts(&status.outbox)),
         ];
         terminal.print(&lines.join("\n"))?;
+        if !status.untrusted_connectors.is_empty() {
+            let names = one_line(&status.untrusted_connectors.join(", "), 120);
+            let line = format!("keyless   {names}; `cortex connector trust <connectorId>` lets one in");
+            terminal.print(&line)?;
+        }
         if let Some(reason) = &status.degraded {
             terminal.print(&format!("degraded  {reason}"))?;
         }

@@ -69,7 +69,35 @@ impl LocalConnectors {
         Ok(())
     }
 
-    pub(super) async fn refresh(&self) -> Result<(), StoreError> {
+    /// All that came without a key, by name.
+    pub(crate) fn rows(&self) -> Vec<LocalConnector> {
+        self.known.borrow().values().cloned().collect()
+    }
+
+    /// Names of those that the owner does not trust.
+    pub(crate) fn untrusted(&self) -> Vec<String> {
+        let known = self.known.borrow();
+        let strangers = known.values().filter(|local| local.trusted_source.is_none());
+        strangers.map(|local| local.connector_id.clone()).collect()
+    }
+
+    pub(crate) fn find(&self, connector_id: &str) -> Option<LocalConnector> {
+        self.known.borrow().get(connector_id).cloned()
+    }
+
+    /// Lets a connector use a source without a key, or takes that back; false when nobody has this name.
+    pub(crate) async fn set_trust(
+        &self,
+        connector_id: &str,
+        source: Option<String>,
+    ) -> Result<bool, StoreError> {
+        let now = self.clock.now();
+        let is_known = self.store.connectors().set_trust(connector_id.to_owned(), source, now).await?;
+        self.refresh().await?;
+        Ok(is_known)
+    }
+
+    async fn refresh(&self) -> Result<(), StoreError> {
         let known = by_name(self.store.connectors().locals().await?);
         self.known.send_replace(known);
         Ok(())

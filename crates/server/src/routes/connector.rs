@@ -1,7 +1,9 @@
 //! `/connector`: a session for a connector, and the socket it opens (seed 003); `/api/v2/connectors`: those that this server runs.
 
 use crate::auth::{Caller, Verdict};
+use crate::body::JsonBody;
 use crate::connector::{self, Wants};
+use crate::fields::Fields;
 use crate::guard::Peer;
 use crate::refusal::Refusal;
 use crate::standing::Standing;
@@ -11,7 +13,9 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::Response;
-use cortex_api::{ConnectorList, ErrorBody, ErrorCode};
+use cortex_api::{ConnectorList, ErrorBody, ErrorCode, LocalConnectorRow, TrustRequest, UntrustRequest};
+use cortex_store::LocalConnector;
+use cortex_types::is_reserved_source;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
@@ -21,7 +25,103 @@ use utoipa::IntoParams;
 /// The connectors that this server keeps running.
 #[utoipa::path(get, path = "/api/v2/connectors", tag = "connector", responses((status = 200, body = ConnectorList)))]
 pub(crate) async fn list(State(app): State<AppState>) -> Json<ConnectorList> {
-    Json(ConnectorList { items: app.connectors.rows() })
+    let local = app.connector_door.local.rows().into_iter().map(row).collect();
+    Json(ConnectorList { items: app.connectors.rows(), local })
+}
+
+/// Let a connector without a key use its source.
+#[utoipa::path(post, path = "/api/v2/connectors/trust", tag = "connector", request_body = TrustRequest, responses(
+    (status = 200, body = LocalConnectorRow), (status = 400, body = ErrorBody),
+    (status = 404, body = ErrorBody, description = "No connector of this name spoke"),
+    (status = 409, body = ErrorBody, description = "The source or the name belongs to another"),
+))]
+pub(crate) async fn trust(
+    State(app): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<LocalConnectorRow>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let connector_id = fields.name("connectorId");
+    let named = fields.optional("source").is_some().then(|| fields.name("source"));
+    fields.finish()?;
+    let local = app.connector_door.local.find(&connector_id).ok_or_else(unheard)?;
+    let source = named.clone().unwrap_or_else(|| local.source.clone());
+    may_be_trusted(&app, &local, &source, named.is_some()).await?;
+    if !app.runtime.channels().learn_source(&source, &connector_id).await? {
+        let detail = format!("the source {source} or the name {connector_id} belongs to another connector");
+        return Err(Refusal::because(ErrorCode::Conflict, detail));
+    }
+    changed(&app, &connector_id, Some(source)).await
+}
+
+/// Trust a connector without a key no longer.
+#[utoipa::path(post, path = "/api/v2/connectors/untrust", tag = "connector", request_body = UntrustRequest, responses(
+    (status = 200, body = LocalConnectorRow), (status = 404, body = ErrorBody),
+))]
+pub(crate) async fn untrust(
+    State(app): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<LocalConnectorRow>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let connector_id = fields.name("connectorId");
+    fields.finish()?;
+    changed(&app, &connector_id, None).await
+}
+
+async fn changed(
+    app: &AppState,
+    connector_id: &str,
+    source: Option<String>,
+) -> Result<Json<LocalConnectorRow>, Refusal> {
+    let local = &app.connector_door.local;
+    if !local.set_trust(connector_id, source).await? {
+        return Err(unheard());
+    }
+    local.find(connector_id).map(|local| Json(row(local))).ok_or_else(unheard)
+}
+
+/// A name that a program chose must not bring it what belongs to somebody else.
+async fn may_be_trusted(
+    app: &AppState,
+    local: &LocalConnector,
+    source: &str,
+    is_named: bool,
+) -> Result<(), Refusal> {
+    let connector_id = local.connector_id.as_str();
+    let conflict = |detail: String| Err(Refusal::because(ErrorCode::Conflict, detail));
+    if local.trusted_source.as_deref() == Some(source) {
+        return Ok(());
+    }
+    if is_reserved_source(source) || is_reserved_source(connector_id) {
+        return conflict(format!("the source {source} belongs to the server itself"));
+    }
+    if app.keys.guards(source) {
+        return conflict(format!("the source {source} has a key; give it to the connector instead"));
+    }
+    let connectors = app.store.connectors();
+    if connector_id != source && connectors.is_source_in_use(connector_id.to_owned()).await? {
+        return conflict(format!("the name {connector_id} is the source of another connector"));
+    }
+    if !is_named && connectors.is_source_in_use(source.to_owned()).await? {
+        return conflict(format!(
+            "the source {source} is in use already; if this connector is the one, say so with --source {source}"
+        ));
+    }
+    Ok(())
+}
+
+fn unheard() -> Refusal {
+    let detail = "no connector without a key has this name; `cortex connector status` shows them";
+    Refusal::because(ErrorCode::NotFound, detail)
+}
+
+fn row(local: LocalConnector) -> LocalConnectorRow {
+    LocalConnectorRow {
+        connector_id: local.connector_id,
+        source: local.source,
+        trusted_source: local.trusted_source,
+        first_seen_at: local.first_seen_at.into(),
+        last_seen_at: local.last_seen_at.into(),
+    }
 }
 
 /// What may be said when a session is opened.

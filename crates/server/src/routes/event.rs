@@ -45,12 +45,18 @@ pub(crate) async fn live(
     if caller.key_id().is_some() {
         let event = app.store.inbox().find(id.clone()).await?;
         let event = event.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
-        caller.may_use(&event.topic.source)?;
+        caller.may_see(&event.topic.source)?;
     }
     let watched = watch(&app.store, &app.bus, id, Waiting::GoesOn).await?;
     let watched = watched.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
-    let stopping = app.stopping.clone();
-    let watched = watched.take_until(async move { stopping.cancelled().await });
+    let watching = app.clone();
+    let over = async move {
+        tokio::select! {
+            () = watching.stopping.cancelled() => {}
+            () = watching.keys.revoked(&caller) => {}
+        }
+    };
+    let watched = watched.take_until(over);
     let events = watched.map(|event| Ok(SseEvent::default().event(event.name()).data(event.data()?)));
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }

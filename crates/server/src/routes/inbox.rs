@@ -8,7 +8,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{ErrorBody, ErrorCode, InboxList, InboxQuery, InboxRow};
 use cortex_store::{PageRequest, RetryRefused};
-use cortex_types::{Event, EventId};
+use cortex_types::{Event, EventId, blank_tokens};
 use http::StatusCode;
 
 /// Rows a listing has when nobody says.
@@ -89,8 +89,11 @@ pub(super) fn row(event: Event) -> InboxRow {
         idempotency_key: event.idempotency_key,
         topic_key: event.topic.topic_key,
         user_id: event.user_id,
-        text: event.text,
-        metadata: event.metadata_json.and_then(|metadata| serde_json::from_str(&metadata).ok()),
+        // Rows from before may still hold a token.
+        text: blank_tokens(&event.text).into_owned(),
+        metadata: event
+            .metadata_json
+            .and_then(|metadata| serde_json::from_str(&blank_tokens(&metadata)).ok()),
         priority: event.priority,
         status: event.status,
         attempts: event.attempts,

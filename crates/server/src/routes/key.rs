@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use cortex_api::{ErrorBody, ErrorCode, KeyChoice, KeyInfo, KeyList, KeyRequest, NewKey};
 use cortex_store::{ConnectorKey, NameTaken, Store, StoreError};
-use cortex_types::KeyId;
+use cortex_types::{KeyId, is_reserved_source};
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
@@ -24,6 +24,9 @@ pub(crate) async fn create(
 ) -> Result<Json<NewKey>, Refusal> {
     let mut fields = Fields::of(&body);
     let (name, source) = (fields.name("name"), fields.name("source"));
+    if is_reserved_source(&source) {
+        fields.complain(format!("source must not be {source}, which belongs to the server itself"));
+    }
     fields.finish()?;
     let now = app.clock.now();
     let plain = new_key();

@@ -53,7 +53,15 @@ pub(crate) async fn poll(
     let mut bell = app.store.outbox().listen();
     let mut deliveries = poll().await?;
     let deadline = Instant::now() + Duration::from_secs(u64::from(patience));
-    while deliveries.is_empty() && worth_another_look(&app, &source, &mut bell, deadline).await? {
+    while deliveries.is_empty() {
+        let is_worth_it = tokio::select! {
+            biased;
+            () = app.keys.revoked(&caller) => return Err(Refusal::new(ErrorCode::Unauthorized)),
+            look = worth_another_look(&app, &source, &mut bell, deadline) => look?,
+        };
+        if !is_worth_it {
+            break;
+        }
         deliveries = poll().await?;
     }
     fail_point!("outbox.poll.before_response");
@@ -63,7 +71,8 @@ pub(crate) async fn poll(
 /// Acknowledge a delivery.
 #[utoipa::path(post, path = "/outbox/ack", tag = "connector", request_body = AckRequest, responses(
     (status = 200, body = AckAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-    (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
+    (status = 404, body = ErrorBody, description = "Not there, or not yours"),
+    (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
 ))]
 pub(crate) async fn ack(
     State(app): State<AppState>,
@@ -87,7 +96,8 @@ pub(crate) async fn ack(
 /// Report a failed delivery.
 #[utoipa::path(post, path = "/outbox/nack", tag = "connector", request_body = NackRequest, responses(
     (status = 200, body = NackAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-    (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
+    (status = 404, body = ErrorBody, description = "Not there, or not yours"),
+    (status = 409, body = ErrorBody, description = "The lease ended or is another's"),
 ))]
 pub(crate) async fn nack(
     State(app): State<AppState>,
@@ -148,7 +158,7 @@ async fn owned(app: &AppState, caller: &Caller, id: &OutboxId) -> Result<(), Ref
         return Ok(());
     }
     match app.store.outbox().find(id.clone()).await? {
-        Some(message) => caller.may_use(&message.topic.source),
+        Some(message) => caller.may_see(&message.topic.source),
         None => Err(Refusal::new(ErrorCode::NotFound)),
     }
 }

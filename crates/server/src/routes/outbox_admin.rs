@@ -9,7 +9,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{ErrorBody, ErrorCode, OutboxList, OutboxQuery, OutboxRow};
 use cortex_store::{DiscardOutcome, Page, RequeueOutcome};
-use cortex_types::{OutboxId, OutboxStatus};
+use cortex_types::{OutboxId, OutboxStatus, blank_tokens};
 
 /// Messages, newest first.
 #[utoipa::path(get, path = "/api/v2/outbox", tag = "outbox", params(OutboxQuery), responses(
@@ -109,8 +109,9 @@ pub(super) fn row(row: cortex_store::OutboxMessage) -> OutboxRow {
         event_id: row.event,
         source: row.topic.source,
         topic_key: row.topic.topic_key,
-        text: row.text,
-        payload: row.payload_json.and_then(|payload| serde_json::from_str(&payload).ok()),
+        // A list is no place for what opens a question; whoever polls for its source gets it.
+        text: blank_tokens(&row.text).into_owned(),
+        payload: row.payload_json.and_then(|payload| serde_json::from_str(&blank_tokens(&payload)).ok()),
         status: row.status,
         attempts: row.attempts,
         next_attempt_at: row.next_attempt_at.into(),

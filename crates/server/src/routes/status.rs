@@ -45,5 +45,6 @@ pub(crate) async fn status(State(app): State<AppState>) -> Result<Json<ServerSta
         ]
         .into(),
         degraded: app.degraded(),
+        untrusted_connectors: app.connector_door.local.untrusted(),
     }))
 }

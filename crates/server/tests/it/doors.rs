@@ -74,6 +74,37 @@ async fn a_foreign_origin_is_403_on_every_route_and_nobody_is_invited() {
 }
 
 #[tokio::test]
+async fn a_picture_of_a_foreign_page_reaches_no_route() {
+    let server = ServerSetup::echoing().start().await;
+    for (method, path) in routes() {
+        for site in ["cross-site", "same-site"] {
+            let picture = server
+                .request(&method, &path)
+                .header("sec-fetch-site", site)
+                .header("sec-fetch-mode", "no-cors")
+                .header("sec-fetch-dest", "image");
+            let answer = picture.json(&json!({})).send().await;
+            assert_eq!(refused(&answer), (403, json!("origin_not_allowed")), "{method} {path} from {site}");
+        }
+    }
+    let from = |path: &str, site: &str| {
+        server
+            .request("GET", path)
+            .without_key()
+            .header("sec-fetch-site", site)
+            .header("sec-fetch-mode", "navigate")
+            .header("sec-fetch-dest", "document")
+    };
+    assert_eq!(from("/connector", "cross-site").send().await.status, 403, "a link opens no session");
+    assert_eq!(
+        from("/approve/apr_x", "cross-site").send().await.status,
+        404,
+        "a link to a question is followed"
+    );
+    assert_eq!(from("/health", "none").send().await.status, 200, "a person typed the address");
+}
+
+#[tokio::test]
 async fn our_own_origin_a_configured_one_and_none_are_answered() {
     let server = ServerSetup::echoing().allowing("cortex.lan", "https://ui.lan").start().await;
     let port = server.address().port();

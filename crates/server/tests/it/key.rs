@@ -4,6 +4,7 @@ use crate::sample::{event, with};
 use cortex_server::{CONNECTOR_ROUTES, OpenTo};
 use cortex_testkit::{Answer, RunningTestServer, ServerSetup};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 async fn key_for(server: &RunningTestServer, name: &str, source: &str) -> Value {
     let made = server.post("/api/v2/keys", &json!({ "name": name, "source": source })).await;
@@ -34,11 +35,18 @@ async fn a_key_ingests_polls_and_acks_for_its_own_source_alone() {
     let message = &polled["messages"][0];
     let ack = json!({ "messageId": message["messageId"], "leaseToken": message["leaseToken"] });
     for path in ["/outbox/ack", "/outbox/nack"] {
-        assert_eq!(with_key(&server, &slack, "POST", path, &ack).await.status, 403, "{path}");
+        let anothers = with_key(&server, &slack, "POST", path, &ack).await.seen();
+        let nobodys =
+            json!({ "messageId": "out_01J00000000000000000000000", "leaseToken": message["leaseToken"] });
+        assert_eq!(anothers, (404, json!({ "error": "not_found" })), "{path}");
+        assert_eq!(with_key(&server, &slack, "POST", path, &nobodys).await.seen(), anothers, "{path}");
     }
     assert_eq!(with_key(&server, &telegram, "POST", "/outbox/ack", &ack).await.status, 200);
     let live = format!("/api/v2/events/{}/live", accepted.json()["eventId"].as_str().unwrap());
-    assert_eq!(with_key(&server, &slack, "GET", &live, &json!({})).await.status, 403);
+    let anothers = with_key(&server, &slack, "GET", &live, &json!({})).await.seen();
+    let nobodys = "/api/v2/events/evt_01J00000000000000000000000/live";
+    assert_eq!(anothers, (404, json!({ "error": "not_found" })));
+    assert_eq!(with_key(&server, &slack, "GET", nobodys, &json!({})).await.seen(), anothers);
     assert_eq!(with_key(&server, &telegram, "GET", &live, &json!({})).await.status, 200);
 }
 
@@ -94,6 +102,44 @@ async fn a_key_is_shown_once_listed_without_it_and_revoked_by_id_or_name() {
     }
     key_for(&server, "at home", "telegram").await;
     assert_eq!(server.get("/api/v2/status").await.status, 200, "the owner is still the owner");
+}
+
+#[tokio::test]
+async fn a_revoked_key_ends_its_waiting_polls_and_its_streams() {
+    let server = ServerSetup::never_answering().start().await;
+    let key = key_for(&server, "a", "telegram").await;
+    let event = with_key(&server, &key, "POST", "/ingest", &event("1")).await.json();
+    let live = format!("/api/v2/events/{}/live", event["eventId"].as_str().unwrap());
+    let poll = json!({ "source": "telegram", "waitSeconds": 60 });
+    let nothing = json!({});
+    let mut waiting = Box::pin(async {
+        tokio::join!(
+            async { (with_key(&server, &key, "POST", "/outbox/poll", &poll).await.status, Instant::now()) },
+            async { (with_key(&server, &key, "GET", &live, &nothing).await.status, Instant::now()) },
+        )
+    });
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut waiting).await;
+    assert!(early.is_err(), "both wait for something to come");
+    let revoke = async {
+        assert_eq!(server.post("/api/v2/keys/revoke", &json!({ "key": "a" })).await.status, 200);
+        Instant::now()
+    };
+    let (((status, poll_ended), (_, stream_ended)), revoked_at) = tokio::join!(waiting, revoke);
+    assert_eq!(status, 401);
+    for ended in [poll_ended, stream_ended] {
+        assert!(ended.saturating_duration_since(revoked_at).as_secs() < 1, "the promise is one second");
+    }
+}
+
+#[tokio::test]
+async fn no_connector_gets_a_key_for_a_source_of_the_servers_own() {
+    let server = ServerSetup::never_answering().start().await;
+    for source in ["cli", "openai", "cron", "router", "hook:ci", "local:m"] {
+        let made = server.post("/api/v2/keys", &json!({ "name": source, "source": source })).await;
+        assert_eq!(made.status, 400, "{source}: {}", made.text());
+    }
+    let claimed = with(event("1"), "source", json!("local:m"));
+    assert_eq!(server.post("/ingest", &claimed).await.status, 403, "not even the owner speaks as a stranger");
 }
 
 #[tokio::test]

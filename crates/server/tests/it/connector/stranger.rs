@@ -1,7 +1,7 @@
 //! A program without a key: it talks in a namespace of its own, whatever it calls itself.
 
 use crate::sample::{saying, with};
-use cortex_testkit::{RunningTestServer, ServerSetup, TestConnector, eventually, said_over};
+use cortex_testkit::{Heard, RunningTestServer, ServerSetup, TestConnector, eventually, said_over};
 use serde_json::{Value, json};
 
 /// Whatever is said, the model wants a job that is made only with an approval.
@@ -64,6 +64,11 @@ async fn a_program_without_a_key_answers_no_question() {
     })
     .await;
     let press = question["payload"]["buttons"][0]["data"].as_str().unwrap().to_owned();
+    for list in ["/api/v2/outbox".to_owned(), format!("/api/v2/events/{asked}/trace")] {
+        let shown = server.get(&list).await.text();
+        let token = press.split(':').next().unwrap();
+        assert!(shown.contains("May I run") && !shown.contains(token), "{list}: {shown}");
+    }
     let mut stranger = TestConnector::connect(&server, "").await;
     stranger.send(&claiming("cli", "cli", "2", &press)).await;
     let told = stranger.event().await;
@@ -98,4 +103,58 @@ async fn nothing_is_routed_to_a_program_without_a_key() {
     assert_eq!(stranger.so_far().await, [] as [Value; 0]);
     let mut out = server.get("/api/v2/outbox?source=local:realtg").await.json();
     assert_eq!(out["items"].as_array_mut().unwrap().len(), 1, "its own answer alone: {out}");
+}
+
+#[tokio::test]
+async fn the_owner_can_trust_a_connector_for_its_source_alone() {
+    let mut server = asking().start().await;
+    let untrusted = server.get("/api/v2/status").await.json();
+    assert_eq!(untrusted.get("untrustedConnectors"), None, "nobody came yet");
+    let unheard = server.post("/api/v2/connectors/trust", &json!({ "connectorId": "m" })).await;
+    assert_eq!(unheard.status, 404, "{}", unheard.text());
+    let mut connector = TestConnector::connect(&server, "").await;
+    connector.send(&said_over("m", "c", "0", "hello")).await;
+    connector.event().await;
+    assert_eq!(server.get("/api/v2/status").await.json()["untrustedConnectors"], json!(["m"]));
+    let trusted = server.post("/api/v2/connectors/trust", &json!({ "connectorId": "m" })).await;
+    assert_eq!((trusted.status, &trusted.json()["trustedSource"]), (200, &json!("urn:connector:m")));
+    assert_eq!(connector.hear().await, Heard::Closed(Some(4401)), "it comes again as what it is now");
+    server.restart().await;
+    let mut connector = TestConnector::connect(&server, "").await;
+    connector.send(&said_over("m", "c", "1", "stretch daily")).await;
+    let question = connector.event().await;
+    let press = question["data"]["payload"]["buttons"][0]["data"].as_str().unwrap().to_owned();
+    connector.send(&said_over("m", "c", "2", &press)).await;
+    let said = [connector.event().await, connector.event().await];
+    assert_eq!(said[1]["data"]["text"], "There you are.", "{said:?}");
+    assert_eq!(jobs(&server).await, 1);
+    let row = server.get("/api/v2/inbox").await.json()["items"][1].clone();
+    assert_eq!((&row["source"], &row["userId"]), (&json!("urn:connector:m"), &json!("c")), "{row}");
+    let mut other = TestConnector::connect(&server, "").await;
+    other.send(&claiming("cli", "m", "3", "hello")).await;
+    assert_eq!(other.event().await["data"]["code"], "forbidden", "for that source alone");
+    let untrusted = server.post("/api/v2/connectors/untrust", &json!({ "connectorId": "m" })).await;
+    assert_eq!((untrusted.status, &untrusted.json()["trustedSource"]), (200, &Value::Null));
+    assert_eq!(connector.hear().await, Heard::Closed(Some(4401)));
+}
+
+#[tokio::test]
+async fn trust_brings_nobody_what_belongs_to_another() {
+    let server = ServerSetup::echoing().start().await;
+    server.answered(&of_owner("telegram", "1", "my secret")).await;
+    for (number, (name, source)) in
+        [("helper", "cli"), ("aid", "telegram"), ("telegram", "urn:connector:x")].into_iter().enumerate()
+    {
+        let mut stranger = TestConnector::connect(&server, "").await;
+        stranger.send(&claiming(source, name, &number.to_string(), "hello")).await;
+        stranger.event().await;
+        let trusted = server.post("/api/v2/connectors/trust", &json!({ "connectorId": name })).await;
+        assert_eq!(trusted.status, 409, "{name} {source}: {}", trusted.text());
+    }
+    let said_so = json!({ "connectorId": "aid", "source": "telegram" });
+    assert_eq!(
+        server.post("/api/v2/connectors/trust", &said_so).await.status,
+        200,
+        "the owner names it himself"
+    );
 }
