@@ -13,8 +13,9 @@ mod preview;
 mod retry;
 mod schedule;
 mod turn;
+mod visible;
 
-pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
+pub use approval::{AnswerOutcome, ApprovalAnswer, Asking, Question, bind, outcome_line, read_answer};
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
     BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
@@ -41,3 +42,4 @@ pub use schedule::{
 pub use turn::{
     CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, ToolResult, Turn, TurnLimits,
 };
+pub use visible::{hides, visible, visible_line};

@@ -14,6 +14,7 @@ mod metrics;
 mod moment;
 mod openai;
 mod path_id;
+mod prompt;
 mod refusal;
 mod routes;
 mod setting_block;

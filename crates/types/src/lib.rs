@@ -17,7 +17,7 @@ mod step;
 mod turn;
 mod usage;
 
-pub use approval::{Approval, ApprovalStatus, Decision, NewApproval};
+pub use approval::{Approval, ApprovalStatus, Decision, NewApproval, PromptButton, PromptPayload};
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, Relationship,
     is_machine_channel,

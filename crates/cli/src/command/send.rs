@@ -62,12 +62,12 @@ impl Heard {
             News::Reply(arrival) if terminal.json => self.replies.push((*arrival).clone()),
             News::Other(arrival) if terminal.json => self.others.push((*arrival).clone()),
             News::Reply(arrival) => {
-                terminal.print(&terminal.safe(&arrival.text))?;
+                terminal.print(&terminal.safe(&arrival.shown()))?;
                 hint(arrival, context);
             }
             News::Other(arrival) => {
                 talk(&format!("(earlier, in {})", for_terminal(&arrival.topic_key)));
-                talk(&for_terminal(&arrival.text));
+                talk(&for_terminal(&arrival.shown()));
                 hint(arrival, context);
             }
             News::Elsewhere(sent) => {

@@ -1,8 +1,8 @@
 //! The delivering loop: messages of one topic in order, topics side by side, each message part by part.
 
 use super::backoff::Backoff;
-use super::button::{Button, buttons_of};
-use super::compose::{ComposedPart, compose, fitting_buttons};
+use super::button::{Asked, Button, buttons_of};
+use super::compose::{ComposedPart, compose, compose_question, fitting_buttons};
 use super::pages::Prompt;
 use super::place::{ChatPlace, place_key};
 use super::platform::{OutgoingPart, PartBody, Platform, PlatformError};
@@ -195,8 +195,11 @@ impl<P: Platform> Connector<P> {
         };
         let rules = self.platform.rules();
         let (buttons, line) = fitting_buttons(buttons_of(message.payload.as_ref()), rules);
-        let text = line.map_or(message.text.clone(), |line| format!("{}\n\n{line}", message.text));
-        let parts = compose(&text, rules);
+        let with_line = |text: &str| line.as_ref().map_or(text.to_owned(), |line| format!("{text}\n\n{line}"));
+        let parts = match Asked::of(message.payload.as_ref()) {
+            Some(asked) => compose_question(&asked, &with_line(&asked.question), rules),
+            None => compose(&with_line(&message.text), rules),
+        };
         let sent = self.notebook.read(|pages| pages.parts_sent(&message.message_id));
         for (index, part) in parts.iter().enumerate().skip(sent) {
             let is_last = index + 1 == parts.len();
@@ -242,7 +245,14 @@ impl<P: Platform> Connector<P> {
         for _ in 0..FORMS_MAX {
             let address = self.address(place);
             self.wait_for_turn(&address).await?;
-            let outgoing = OutgoingPart { place: &address, body, plain: &part.plain, buttons, once };
+            let outgoing = OutgoingPart {
+                place: &address,
+                body,
+                plain: &part.plain,
+                verbatim: part.verbatim.as_ref(),
+                buttons,
+                once,
+            };
             match self.platform.send(&outgoing).await {
                 Err(PlatformError::CannotFormat(reason)) if body != PartBody::Plain(&part.plain) => {
                     tracing::debug!(reason, "sent as plain text instead");

@@ -16,6 +16,7 @@ impl<P: Platform> Connector<P> {
                 place: &address,
                 body: PartBody::Formatted(&part.formatted),
                 plain: &part.plain,
+                verbatim: None,
                 buttons: &[],
                 once: &once,
             };

@@ -78,7 +78,7 @@ impl<'a> Screen<'a> {
         if self.context.terminal.json {
             return serde_json::to_string(arrival).map_err(|error| Failure::Plain(error.to_string()));
         }
-        Ok(self.context.terminal.safe(&arrival.text).into_owned())
+        Ok(self.context.terminal.safe(&arrival.shown()).into_owned())
     }
 
     /// Where it belongs, when that is another conversation.
