@@ -66,7 +66,7 @@ pub use openai::{
 };
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
-    OutboxRow, PollAnswer, PollRequest, PolledMessage,
+    OutboxRow, PollAnswer, PollRequest, PolledMessage, ReleaseAnswer, ReleaseRequest,
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
 pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};

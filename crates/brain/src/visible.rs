@@ -19,7 +19,13 @@ pub fn hides(letter: char) -> bool {
     match letter {
         ' '..='~' => false,
         // Marks, letters and symbols to Unicode, and nothing to the eye.
-        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{2800}' => true,
+        '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{2800}' => true,
         '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}' => true,
         letter => hides_by_category(letter),
     }

@@ -258,6 +258,7 @@ impl<'a> Connector<'a> {
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
             wait_seconds: None,
+            holder: None,
         };
         Ok(self.client.poll(&request).await?.messages)
     }

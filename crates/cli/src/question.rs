@@ -56,7 +56,8 @@ impl Question {
 
 /// Set off from the words around it.
 pub(crate) fn indented(verbatim: &str) -> String {
-    let lines = verbatim.lines().map(|line| if line.is_empty() { String::new() } else { format!("  {line}") });
+    let lines =
+        verbatim.lines().map(|line| if line.is_empty() { String::new() } else { format!("  {line}") });
     lines.collect::<Vec<_>>().join("\n")
 }
 

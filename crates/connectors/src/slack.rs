@@ -117,7 +117,8 @@ impl Platform for Slack {
             thread_ts: part.place.thread.as_deref(),
             text,
             mrkdwn: is_formatted,
-            blocks: (!part.buttons.is_empty() || part.verbatim.is_some()).then(|| Block::of(part, is_formatted)),
+            blocks: (!part.buttons.is_empty() || part.verbatim.is_some())
+                .then(|| Block::of(part, is_formatted)),
             unfurl_links: false,
             unfurl_media: false,
             client_msg_id: uuid_of(part.once),

@@ -89,6 +89,7 @@ pub const CONNECTOR_ROUTES: &[ConnectorRoute] = &[
     ConnectorRoute { path: "/outbox/poll" },
     ConnectorRoute { path: "/outbox/ack" },
     ConnectorRoute { path: "/outbox/nack" },
+    ConnectorRoute { path: "/outbox/release" },
     ConnectorRoute { path: "/connector" },
     ConnectorRoute { path: "/api/cortex-m/v1/connector" },
     ConnectorRoute { path: "/api/v2/events/*/live" },
@@ -165,6 +166,7 @@ fn spine() -> OpenApiRouter<AppState> {
         .routes(routes!(outbox::poll))
         .routes(routes!(outbox::ack))
         .routes(routes!(outbox::nack))
+        .routes(routes!(outbox::release))
         .routes(routes!(health::health))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))

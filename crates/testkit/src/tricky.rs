@@ -71,8 +71,12 @@ pub fn is_hidden(letter: char) -> bool {
 /// The value of the argument `name` in what a person is shown, and the count of what is said to be missing of it.
 pub fn shown_argument(shown: &str, name: &str) -> (String, Option<usize>) {
     let line = shown.split(&format!("{name}: \"")).last().expect("an argument");
-    match line.split_once("\u{2026} ").and_then(|(before, rest)| Some((before, rest.split_once(" more characters, see cortex approvals show ")?.0))) {
-        Some((start, count)) => (start.trim_end_matches('\n').to_owned(), Some(count.replace(',', "").parse().expect("a count"))),
+    match line.split_once("\u{2026} ").and_then(|(before, rest)| {
+        Some((before, rest.split_once(" more characters, see cortex approvals show ")?.0))
+    }) {
+        Some((start, count)) => {
+            (start.trim_end_matches('\n').to_owned(), Some(count.replace(',', "").parse().expect("a count")))
+        }
         None => (line.to_owned(), None),
     }
 }
@@ -89,7 +93,10 @@ pub fn unspelled(shown: &str) -> String {
                 let code = u32::from_str_radix(digits, 16).expect("hex digits");
                 let letter = char::from_u32(code).expect("a character");
                 let mut units = [0; 2];
-                letter.encode_utf16(&mut units).iter().for_each(|unit| json.push_str(&format!("\\u{unit:04x}")));
+                letter
+                    .encode_utf16(&mut units)
+                    .iter()
+                    .for_each(|unit| json.push_str(&format!("\\u{unit:04x}")));
                 rest = behind;
             }
             None => {

@@ -175,7 +175,9 @@ fn quoted(text: &str) -> String {
 /// The text itself when no platform could take any of it for markup: letters, digits, and a few signs that mean nothing
 /// between them.
 fn repeated(text: &str) -> Option<&str> {
-    let is_sign = |letter: char| matches!(letter, ' ' | '.' | ',' | ';' | ':' | '\'' | '"' | '!' | '?' | '-' | '/' | '(' | ')' | '%');
+    let is_sign = |letter: char| {
+        matches!(letter, ' ' | '.' | ',' | ';' | ':' | '\'' | '"' | '!' | '?' | '-' | '/' | '(' | ')' | '%')
+    };
     let is_plain = |letter: char| !hides(letter) && (letter.is_alphanumeric() || is_sign(letter));
     let starts_well = text.chars().next().is_some_and(char::is_alphanumeric);
     // Two colons around letters are an emoji on some platforms, and a second blank vanishes.
@@ -191,7 +193,15 @@ mod tests {
     fn asking<'a>(tool: &'a str, arguments_json: &'a str) -> Asking<'a> {
         // Sunday 15 November 2026, noon.
         let now = Millis(1_794_744_000_000);
-        Asking { tool, is_built_in: true, arguments_json, preview: None, user: "ada", expires_at: Millis(0), now }
+        Asking {
+            tool,
+            is_built_in: true,
+            arguments_json,
+            preview: None,
+            user: "ada",
+            expires_at: Millis(0),
+            now,
+        }
     }
 
     #[track_caller]
@@ -236,7 +246,11 @@ mod tests {
     #[test]
     fn what_could_be_rendered_or_hides_stands_in_the_verbatim_part_alone() {
         let arguments = "{\"n*me\":1,\"what\":\"a\\n`x`\u{202e} ```y\"}";
-        let asking = Asking { preview: Some("next: *Monday*\u{200b}"), user: "matrix:@a_b:x", ..asking("box.do", arguments) };
+        let asking = Asking {
+            preview: Some("next: *Monday*\u{200b}"),
+            user: "matrix:@a_b:x",
+            ..asking("box.do", arguments)
+        };
         let question = Question::of(&asking);
         assert!(question.words.contains("Asked by `matrix:@a_b:x`, open until "), "{}", question.words);
         let expected = "  next: *Monday*\\u{200b}\n\n\"n*me\": 1\nwhat: \"a\\n`x`\\u{202e} ```y\"";

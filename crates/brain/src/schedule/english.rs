@@ -23,7 +23,11 @@ pub(crate) fn end_of_question(schedule: &Schedule, zone: &TimeZone, zone_name: &
             };
             let next = next.map(|at| {
                 let day = day(&at, &now_in(now, zone));
-                if has_time { format!(" Next: {day}.") } else { format!(" Next: {day} {}.", at.strftime("%H:%M")) }
+                if has_time {
+                    format!(" Next: {day}.")
+                } else {
+                    format!(" Next: {day} {}.", at.strftime("%H:%M"))
+                }
             });
             format!("{when} ({zone_name})?{}", next.unwrap_or_default())
         }
@@ -44,14 +48,20 @@ fn day(at: &Zoned, now: &Option<Zoned>) -> String {
 fn in_words(cron: &Cron) -> Option<(String, bool)> {
     let fields: Vec<&str> = cron.as_str().split_whitespace().collect();
     let [minute, hour, day, month, weekday] = fields.as_slice() else { return None };
-    let every = |field: &str| field.strip_prefix("*/").and_then(|step| step.parse::<u8>().ok()).filter(|step| *step > 1);
+    let every = |field: &str| {
+        field.strip_prefix("*/").and_then(|step| step.parse::<u8>().ok()).filter(|step| *step > 1)
+    };
     let at = || Some(format!("{:02}:{:02}", hour.parse::<u8>().ok()?, minute.parse::<u8>().ok()?));
     let is_any_day = *day == "*" && *month == "*" && *weekday == "*";
     Some(match (*minute, *hour) {
         ("*", "*") if is_any_day => ("every minute".to_owned(), false),
-        (minute, "*") if is_any_day && every(minute).is_some() => (format!("every {} minutes", every(minute)?), false),
+        (minute, "*") if is_any_day && every(minute).is_some() => {
+            (format!("every {} minutes", every(minute)?), false)
+        }
         ("0", "*") if is_any_day => ("every hour".to_owned(), false),
-        ("0", hour) if is_any_day && every(hour).is_some() => (format!("every {} hours", every(hour)?), false),
+        ("0", hour) if is_any_day && every(hour).is_some() => {
+            (format!("every {} hours", every(hour)?), false)
+        }
         (_, _) if *month != "*" => return None,
         (_, _) if *day == "*" => match *weekday {
             "*" => (format!("every day at {}", at()?), true),
@@ -92,7 +102,7 @@ mod tests {
         check("5 8 1 * *", "on day 1 of every month at 08:05 (Europe/Berlin)? Next: Tue 1 Dec.");
         check("*/15 * * * *", "every 15 minutes (Europe/Berlin)? Next: Sun 15 Nov 13:15.");
         check("0 */2 * * *", "every 2 hours (Europe/Berlin)? Next: Sun 15 Nov 14:00.");
-        check("0 9 1-7 * 1#1", "at the times of `0 9 1-7 * 1#1` (Europe/Berlin)? Next: Mon 7 Dec 09:00.");
+        check("0 9 * * 1#1", "at the times of `0 9 * * 1#1` (Europe/Berlin)? Next: Mon 7 Dec 09:00.");
         check("0 9 24 12 *", "at the times of `0 9 24 12 *` (Europe/Berlin)? Next: Thu 24 Dec 09:00.");
         check("0 0 1 1 *", "at the times of `0 0 1 1 *` (Europe/Berlin)? Next: Fri 1 Jan 2027 00:00.");
     }

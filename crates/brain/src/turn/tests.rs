@@ -327,8 +327,7 @@ fn a_runaway_event_fails_with_budget_exceeded() {
 fn at_most_four_questions_are_open_and_the_other_calls_wait_for_a_place() {
     let names = ["a", "b", "c", "d", "e", "f"];
     let calls: Vec<(&str, &str)> = names.iter().map(|name| (*name, "{}")).collect();
-    let all: Vec<_> =
-        names.iter().enumerate().map(|(at, name)| (*name, at, CallVerdict::Gated)).collect();
+    let all: Vec<_> = names.iter().enumerate().map(|(at, name)| (*name, at, CallVerdict::Gated)).collect();
     let asked_about = |effects: &[Effect]| -> Vec<String> {
         let Some(Effect::AskApprovals(calls)) = effects.last() else { panic!("{effects:?}") };
         calls.iter().map(|call| call.name.clone()).collect()

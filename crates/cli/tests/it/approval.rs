@@ -36,7 +36,11 @@ fn a_question_is_printed_with_how_to_answer_it() {
     let cortex = reminding();
     let sent = cortex.run(&["send", "remind me every weekday at 9 to stretch"]);
     assert_eq!(sent.code, Some(0), "{}", sent.stderr);
-    assert!(sent.stdout.starts_with("May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: "), "{}", sent.stdout);
+    assert!(
+        sent.stdout.starts_with("May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: "),
+        "{}",
+        sent.stdout
+    );
     assert!(
         sent.stdout.contains("  what: \"stretch\"\n") && sent.stdout.contains("cron 0 9 * * 1-5"),
         "{}",
@@ -53,7 +57,10 @@ fn a_question_is_printed_with_how_to_answer_it() {
         shown.ends_with("\n\n  cron: \"0 9 * * 1-5\"\n  timezone: \"UTC\"\n  what: \"stretch\"\n"),
         "{shown}"
     );
-    assert!(shown.contains("\ntool       schedule.create\nquestion   May I add a reminder: stretch, "), "{shown}");
+    assert!(
+        shown.contains("\ntool       schedule.create\nquestion   May I add a reminder: stretch, "),
+        "{shown}"
+    );
     assert!(!shown.contains("apr_"), "a token is nobody's business: {shown}");
     assert_eq!(jobs(&cortex), 0);
 }

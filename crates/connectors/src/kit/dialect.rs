@@ -63,7 +63,9 @@ impl Dialect {
             Self::Plain => Some(Rendered::of(text.to_owned())),
             Self::DiscordMarkdown => Some(Rendered::of(discord_markdown::verbatim(text, whole))),
             // The tags do not count, and every entity counts as its character.
-            Self::TelegramHtml => Some(Rendered { text: format!("<pre>{escaped}</pre>"), units: units(text) }),
+            Self::TelegramHtml => {
+                Some(Rendered { text: format!("<pre>{escaped}</pre>"), units: units(text) })
+            }
             Self::MatrixHtml => {
                 Some(Rendered { text: format!("<pre><code>{escaped}</code></pre>"), units: units(text) })
             }

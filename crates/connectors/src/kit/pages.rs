@@ -23,6 +23,8 @@ pub(crate) struct Pages {
     pub(crate) allowed: BTreeSet<String>,
     /// The last pairing code that was used, hashed: it opens nothing again.
     pub(crate) spent_code: Option<String>,
+    /// The name that we poll under, in every life: only one process has these notes at a time.
+    pub(crate) holder: Option<String>,
     /// How many conversations a place has had, where it is more than one.
     conversations: BTreeMap<String, u32>,
     /// Chats that have another id now.

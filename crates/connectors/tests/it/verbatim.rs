@@ -86,7 +86,10 @@ fn html_shown(html: &str) -> String {
     shown + rest
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; what is no text is not displayed as text")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a foreign enum; what is no text is not displayed as text"
+)]
 /// Text outside of code: marks vanish, links show their words, and an escaped character is itself.
 fn markdown_shown(markdown: &str) -> String {
     let options = Options::ENABLE_STRIKETHROUGH;
@@ -103,7 +106,11 @@ fn discord_shown(content: &str) -> String {
     let mut shown = String::new();
     for (number, piece) in content.split("```").enumerate() {
         let is_code = number % 2 == 1;
-        shown.push_str(&if is_code { piece.trim_start_matches('\n').to_owned() } else { markdown_shown(piece) });
+        shown.push_str(&if is_code {
+            piece.trim_start_matches('\n').to_owned()
+        } else {
+            markdown_shown(piece)
+        });
     }
     shown
 }
