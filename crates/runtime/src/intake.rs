@@ -4,9 +4,7 @@ use crate::runtime::Parts;
 use crate::{channel, mint};
 use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
-use cortex_types::{
-    AcceptedEvent, ChannelMode, ChannelSettings, EventId, Millis, NewEvent, Priority, is_machine_channel,
-};
+use cortex_types::{AcceptedEvent, EventId, Millis, NewEvent, Priority, is_machine_channel};
 use metrics::counter;
 use std::sync::Arc;
 
@@ -35,7 +33,7 @@ impl Intake {
     pub async fn accept(&self, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
         let channel = draft.channel.as_deref().unwrap_or(&draft.source);
-        if is_off(&self.0.channels.borrow(), channel, &draft.source) {
+        if self.0.channels.borrow().is_off(channel, &draft.source) {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
         }
@@ -83,13 +81,5 @@ impl Intake {
         let outcome = self.0.store.inbox().retry_failed(id, self.0.clock.now()).await?;
         self.0.arrived.notify_one();
         Ok(outcome)
-    }
-}
-
-/// A machine's channel speaks in a topic of another; any other channel is the one its source is on.
-fn is_off(settings: &ChannelSettings, channel: &str, source: &str) -> bool {
-    match is_machine_channel(channel) {
-        true => settings.is_off(channel, source),
-        false => settings.mode_of(channel) == ChannelMode::Off,
     }
 }

@@ -3,9 +3,10 @@
 use crate::{Store, StoreError, outbox, topic};
 use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{
-    Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, Millis, TopicRef, is_machine_channel,
+    Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, Millis, ModeTable, TopicRef,
 };
 use rusqlite::{Connection, OptionalExtension, params};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -121,12 +122,20 @@ pub(crate) fn refusal(
     if all_are_live(connection)? {
         return Ok(None);
     }
+    let modes = StoredModes(connection);
     let origin = match event_seq {
-        Some(event_seq) => origin(connection, event_seq)?,
+        Some(event_seq) => {
+            let (channel, source): (String, String) = connection
+                .prepare_cached(
+                    "SELECT coalesce(channel, source), source FROM inbox_messages WHERE seq = ?1",
+                )?
+                .query_row([event_seq], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            modes.origin_of(&channel, &source)?.to_owned()
+        }
         None => target.to_owned(),
     };
     for (channel, role) in [(target, "target"), (origin.as_str(), "source")] {
-        let mode = mode_of(connection, channel)?;
+        let mode = modes.mode_of(channel)?;
         if mode != ChannelMode::Live {
             return Ok(Some(format!("the {role} channel {channel} is {mode}")));
         }
@@ -140,20 +149,38 @@ fn all_are_live(connection: &Connection) -> Result<bool, StoreError> {
     Ok(!other.exists([])?)
 }
 
-/// The channel whose mode an event has.
-fn origin(connection: &Connection, event_seq: i64) -> Result<String, StoreError> {
-    let (channel, source): (String, String) = connection
-        .prepare_cached("SELECT coalesce(channel, source), source FROM inbox_messages WHERE seq = ?1")?
-        .query_row([event_seq], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let follows = is_machine_channel(&channel) && listed(connection, &channel)?.is_none();
-    Ok(if follows { source } else { channel })
+/// The modes as they are on disk.
+struct StoredModes<'a>(&'a Connection);
+
+impl ModeTable for StoredModes<'_> {
+    type Error = StoreError;
+
+    fn listed(&self, channel: &str) -> Result<Option<ChannelMode>, StoreError> {
+        let word: Option<String> = self
+            .0
+            .prepare_cached("SELECT mode FROM channel_modes WHERE channel = ?1")?
+            .query_row([channel], |row| row.get(0))
+            .optional()?;
+        let mode = word.map(|word| word.parse()).transpose();
+        mode.map_err(|error| StoreError::Damaged(format!("the mode of channel {channel:?}: {error}")))
+    }
+
+    fn unlisted(&self) -> Result<ChannelMode, StoreError> {
+        Ok(self.listed(UNLISTED)?.unwrap_or(ChannelMode::Live))
+    }
+
+    fn learned(&self, source: &str) -> Result<Option<Cow<'_, str>>, StoreError> {
+        let channel: Option<String> = self
+            .0
+            .prepare_cached("SELECT channel FROM channel_sources WHERE source = ?1")?
+            .query_row([source], |row| row.get(0))
+            .optional()?;
+        Ok(channel.map(Cow::Owned))
+    }
 }
 
 pub(crate) fn mode_of(connection: &Connection, channel: &str) -> Result<ChannelMode, StoreError> {
-    match listed(connection, channel)? {
-        Some(mode) => Ok(mode),
-        None => Ok(listed(connection, UNLISTED)?.unwrap_or(ChannelMode::Live)),
-    }
+    StoredModes(connection).mode_of(channel)
 }
 
 /// Whether no event of this channel is run: it is off itself, or the channel of its topic is.
@@ -165,27 +192,11 @@ pub(crate) fn is_off(
     if all_are_live(connection)? {
         return Ok(false);
     }
-    if mode_of(connection, source)? == ChannelMode::Off {
-        return Ok(true);
-    }
-    let own = channel.map(|channel| listed(connection, channel)).transpose()?.flatten();
-    Ok(own == Some(ChannelMode::Off))
+    StoredModes(connection).is_off(channel.unwrap_or(source), source)
 }
 
 /// The name of the row for all channels that have none.
 const UNLISTED: &str = "";
-
-fn listed(connection: &Connection, channel: &str) -> Result<Option<ChannelMode>, StoreError> {
-    let word: Option<String> = connection
-        .prepare_cached(
-            "SELECT mode FROM channel_modes
-             WHERE channel = coalesce((SELECT channel FROM channel_sources WHERE source = ?1), ?1)",
-        )?
-        .query_row([channel], |row| row.get(0))
-        .optional()?;
-    let mode = word.map(|word| word.parse()).transpose();
-    mode.map_err(|error| StoreError::Damaged(format!("the mode of channel {channel:?}: {error}")))
-}
 
 fn set_modes(connection: &Connection, settings: &ChannelSettings, now: Millis) -> Result<usize, StoreError> {
     let before = all_modes(connection)?;

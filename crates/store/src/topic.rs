@@ -3,6 +3,7 @@
 use crate::{StoreError, channel};
 use cortex_types::{Millis, NewEvent, TopicRef};
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeMap;
 
 /// Most topics whose backoff ended that one claim looks at; the rest follow with the next claim.
 const WOKEN_MAX: i64 = 256;
@@ -87,22 +88,10 @@ pub(crate) fn take(connection: &Connection, limit: u32, now: Millis) -> Result<V
     Ok(heads.into_iter().map(|(_, seq)| seq).collect())
 }
 
-/// Nothing of the topic is in flight any more: its next pending event becomes the head. Those of a channel that is off
-/// wait beside it until the channel is not (D18).
+/// Nothing of the topic is in flight any more: its next pending event becomes the head.
 pub(crate) fn release(connection: &Connection, topic: i64) -> Result<(), StoreError> {
-    let next = connection
-        .prepare_cached(
-            "SELECT seq, priority, due_at FROM inbox_messages
-             WHERE topic_id = ?1 AND status = 'pending'
-               AND coalesce((SELECT mode FROM channel_modes AS own WHERE own.channel = inbox_messages.channel), '') <> 'off'
-               AND coalesce((SELECT mode FROM channel_modes AS own WHERE own.channel = inbox_messages.source),
-                 (SELECT mode FROM channel_modes AS unlisted WHERE unlisted.channel = ''), '') <> 'off'
-             ORDER BY priority, seq LIMIT 1",
-        )?
-        .query_row([topic], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))
-        .optional()?;
-    let (seq, priority, due_at) = match next {
-        Some((seq, priority, due_at)) => (Some(seq), Some(priority), due_at),
+    let (seq, priority, due_at) = match next_of(connection, topic)? {
+        Some(next) => (Some(next.seq), Some(next.priority), next.due_at),
         None => (None, None, 0),
     };
     connection
@@ -112,6 +101,40 @@ pub(crate) fn release(connection: &Connection, topic: i64) -> Result<(), StoreEr
         )?
         .execute(params![topic, seq, priority, due_at])?;
     Ok(())
+}
+
+/// The event that leads a topic.
+struct Next {
+    seq: i64,
+    priority: i64,
+    due_at: i64,
+}
+
+/// The first pending event of a topic that may run. Those of a channel that is off wait beside it until the channel is
+/// not (D18).
+fn next_of(connection: &Connection, topic: i64) -> Result<Option<Next>, StoreError> {
+    let mut pending = connection.prepare_cached(
+        "SELECT seq, priority, due_at, channel, source FROM inbox_messages
+         WHERE topic_id = ?1 AND status = 'pending' ORDER BY priority, seq",
+    )?;
+    let mut rows = pending.query([topic])?;
+    // A topic has few channels and may have many events: each channel is asked about once.
+    let mut off: BTreeMap<Option<String>, bool> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let channel: Option<String> = row.get(3)?;
+        let is_off = match off.get(&channel) {
+            Some(is_off) => *is_off,
+            None => {
+                let is_off = channel::is_off(connection, channel.as_deref(), &row.get::<_, String>(4)?)?;
+                off.insert(channel, is_off);
+                is_off
+            }
+        };
+        if !is_off {
+            return Ok(Some(Next { seq: row.get(0)?, priority: row.get(1)?, due_at: row.get(2)? }));
+        }
+    }
+    Ok(None)
 }
 
 /// Recomputes the head of a topic whose pending events changed while nothing is in flight.

@@ -2,7 +2,9 @@
 
 use crate::status::UnknownStatus;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 /// Channels of events that come from inside.
 const INTERNAL_CHANNELS: [&str; 2] = ["cron", "router"];
@@ -90,10 +92,67 @@ impl Default for ChannelSettings {
     }
 }
 
+/// Where modes are looked up: in the settings, or in the rows that hold them on disk. What a mode means for an event, a
+/// source or a target is decided here and nowhere else (D18).
+pub trait ModeTable {
+    type Error;
+
+    /// The mode of the channel with exactly this name, if it is listed.
+    fn listed(&self, channel: &str) -> Result<Option<ChannelMode>, Self::Error>;
+
+    /// The mode of all channels that are not listed.
+    fn unlisted(&self) -> Result<ChannelMode, Self::Error>;
+
+    /// The channel that a source was learned to be, if it has another name.
+    fn learned(&self, source: &str) -> Result<Option<Cow<'_, str>>, Self::Error>;
+
+    /// The mode of a channel, or of the channel that a source is.
+    fn mode_of(&self, name: &str) -> Result<ChannelMode, Self::Error> {
+        let listed = match self.learned(name)? {
+            Some(channel) => self.listed(&channel)?,
+            None => self.listed(name)?,
+        };
+        listed.map_or_else(|| self.unlisted(), Ok)
+    }
+
+    /// The name whose mode an event of `channel` has; `source` is where its topic is.
+    fn origin_of<'a>(&self, channel: &'a str, source: &'a str) -> Result<&'a str, Self::Error> {
+        let follows = is_machine_channel(channel) && self.listed(channel)?.is_none();
+        Ok(if follows { source } else { channel })
+    }
+
+    /// Whether nothing of `channel` is run in a topic of `source`: one of them is off.
+    fn is_off(&self, channel: &str, source: &str) -> Result<bool, Self::Error> {
+        if self.mode_of(self.origin_of(channel, source)?)? == ChannelMode::Off {
+            return Ok(true);
+        }
+        // A source that nothing was learned of is the channel that its event names.
+        let is_the_same = !is_machine_channel(channel) && self.learned(source)?.is_none();
+        Ok(!is_the_same && self.mode_of(source)? == ChannelMode::Off)
+    }
+}
+
+impl ModeTable for ChannelSettings {
+    type Error = Infallible;
+
+    fn listed(&self, channel: &str) -> Result<Option<ChannelMode>, Infallible> {
+        Ok(self.channels.get(channel).map(|setting| setting.mode))
+    }
+
+    fn unlisted(&self) -> Result<ChannelMode, Infallible> {
+        Ok(self.default_mode)
+    }
+
+    fn learned(&self, source: &str) -> Result<Option<Cow<'_, str>>, Infallible> {
+        Ok(self.sources.get(source).map(|channel| Cow::Borrowed(channel.as_str())))
+    }
+}
+
 impl ChannelSettings {
     /// The mode of a channel, or of the channel that a source is.
-    pub fn mode_of(&self, channel: &str) -> ChannelMode {
-        self.channels.get(self.channel_of(channel)).map_or(self.default_mode, |setting| setting.mode)
+    pub fn mode_of(&self, name: &str) -> ChannelMode {
+        let Ok(mode) = ModeTable::mode_of(self, name);
+        mode
     }
 
     /// The channel of a source: another one where that was learned, else of the same name.
@@ -109,8 +168,8 @@ impl ChannelSettings {
 
     /// The mode of an event's channel; `source` is where its topic is.
     pub fn mode_of_event(&self, channel: &str, source: &str) -> ChannelMode {
-        let follows = is_machine_channel(channel) && !self.channels.contains_key(channel);
-        self.mode_of(if follows { source } else { channel })
+        let Ok(origin) = self.origin_of(channel, source);
+        self.mode_of(origin)
     }
 
     /// Whether an event of `channel` may say something to `target`, which is where its topic is (D18).
@@ -120,7 +179,8 @@ impl ChannelSettings {
 
     /// Whether nothing of `channel` is run in a topic of `source`: one of them is off (D18).
     pub fn is_off(&self, channel: &str, source: &str) -> bool {
-        self.mode_of_event(channel, source) == ChannelMode::Off || self.mode_of(source) == ChannelMode::Off
+        let Ok(is_off) = ModeTable::is_off(self, channel, source);
+        is_off
     }
 
     pub fn relationship_of(&self, user_id: &str) -> Relationship {
@@ -190,6 +250,17 @@ mod tests {
         assert!(settings.may_say("cron", "urn:connector:matrix-1"));
         assert_eq!(settings.source_of("matrix-1"), "urn:connector:matrix-1");
         assert_eq!((settings.source_of("cli"), settings.channel_of("cli")), ("cli", "cli"));
+    }
+
+    #[test]
+    fn a_source_that_nothing_was_learned_of_is_the_channel_that_its_event_names() {
+        let mut settings = listed(&[("matrix-1", ChannelMode::Live)]);
+        assert!(!settings.is_off("matrix-1", "urn:connector:matrix-1"));
+        assert!(settings.is_off("cron", "urn:connector:matrix-1"), "it may be any channel yet");
+        settings.sources.insert("urn:connector:matrix-1".to_owned(), "matrix-1".to_owned());
+        assert!(!settings.is_off("cron", "urn:connector:matrix-1"));
+        settings.sources.insert("urn:connector:other".to_owned(), "other".to_owned());
+        assert!(settings.is_off("matrix-1", "urn:connector:other"), "what was learned stands");
     }
 
     #[test]

@@ -19,8 +19,8 @@ mod usage;
 
 pub use approval::{Approval, ApprovalStatus, Decision, NewApproval, PromptButton, PromptPayload};
 pub use channel::{
-    Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, Relationship,
-    is_machine_channel,
+    Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,
+    Relationship, is_machine_channel,
 };
 pub use chat::{
     ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, SILENCE_MARK, ToolCall, ToolSpec,

@@ -171,3 +171,45 @@ async fn the_end_of_an_op_waits_while_its_conversation_is_off() {
     let event = store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event;
     assert_eq!((event.text.as_str(), event.status), ("42", InboxStatus::Processing));
 }
+
+/// Everything is off but the channel `matrix-1`, which a source of another name is.
+async fn only_matrix(store: &TempStore, mode: ChannelMode) {
+    let source = "urn:connector:matrix-1".to_owned();
+    store.channels().learn_source(source, "matrix-1".to_owned()).await.unwrap();
+    let channels = [("matrix-1".to_owned(), ChannelSetting { mode, topic: None })].into();
+    let settings = ChannelSettings { default_mode: ChannelMode::Off, channels, ..ChannelSettings::default() };
+    store.channels().set_modes(&settings, NOW).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_message_behind_a_turn_runs_where_the_source_has_another_name_than_its_channel() {
+    let store = TempStore::create();
+    only_matrix(&store, ChannelMode::Live).await;
+    let room = topic("urn:connector:matrix-1", "room");
+    let said = |text| NewEvent { channel: Some("matrix-1".to_owned()), ..new_event(&room, text) };
+    for text in ["one", "two"] {
+        store.inbox().accept(said(text), NOW).await.unwrap();
+    }
+    let one = store.inbox().claim_next(10, NOW).await.unwrap().remove(0).event;
+    let again = cortex_store::TurnEnd::RetryAt { due_at: NOW, reason: "busy".to_owned() };
+    store.turns().finish_turn(&one, again, Vec::new(), NOW).await.unwrap();
+    store.inbox().accept(said("three"), NOW).await.unwrap();
+    for text in ["one", "two", "three"] {
+        let next = store.inbox().claim_next(10, NOW).await.unwrap();
+        let texts: Vec<&str> = next.iter().map(|claimed| claimed.event.text.as_str()).collect();
+        assert_eq!(texts, [text]);
+        store.turns().finish_turn(&next[0].event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_message_behind_a_turn_waits_while_the_channel_of_its_source_is_off() {
+    let store = TempStore::create();
+    let room = topic("urn:connector:matrix-1", "room");
+    let tick = NewEvent { channel: Some("cron".to_owned()), ..new_event(&room, "tick") };
+    store.inbox().accept(tick, NOW).await.unwrap();
+    only_matrix(&store, ChannelMode::Off).await;
+    assert_eq!(claimed(&store).await, [""; 0]);
+    only_matrix(&store, ChannelMode::Shadow).await;
+    assert_eq!(claimed(&store).await, ["tick"]);
+}
