@@ -29,6 +29,8 @@ pub(crate) struct Pages {
     conversations: BTreeMap<String, u32>,
     /// Chats that have another id now.
     moved: BTreeMap<String, String>,
+    /// Encrypted chats where we said that we cannot read them.
+    unreadable: VecDeque<String>,
     /// External ids that were dealt with.
     seen: VecDeque<String>,
     /// Messages that are sent in part, and how many parts.
@@ -60,6 +62,15 @@ impl Pages {
 
     pub(crate) fn see(&mut self, external_id: &str) {
         push_bounded(&mut self.seen, external_id.to_owned(), SEEN_MAX);
+    }
+
+    /// Notes that a chat cannot be read; false when that was noted before.
+    pub(crate) fn finds_unreadable(&mut self, chat: &str) -> bool {
+        let is_new = self.unreadable.iter().all(|known| known != chat);
+        if is_new {
+            push_bounded(&mut self.unreadable, chat.to_owned(), PLACES_MAX);
+        }
+        is_new
     }
 
     /// The topic of what is said in a place now. A chat that moved goes on with its old topic.

@@ -103,6 +103,11 @@ pub enum Happening {
     Said(Box<Said>),
     Clicked(Click),
     Reacted(Reaction),
+    /// Somebody said something that is encrypted, and we have no keys.
+    Unreadable {
+        user: String,
+        place: ChatPlace,
+    },
     /// Somebody asks us into a chat.
     Invited {
         user: String,
