@@ -4,8 +4,8 @@ use crate::{
     AckAnswer, AckRequest, ChannelList, ConnectorList, ContextCompacted, ContextQuery, ContextShown,
     ContextUndone, ErrorBody, ErrorCode, EventTrace, Health, InboxList, InboxQuery, InboxRow, IngestAnswer,
     IngestRequest, LiveEvent, NackAnswer, NackRequest, OutboxList, OutboxQuery, OutboxRow, PollAnswer,
-    PollRequest, ReleaseAnswer, ReleaseRequest, ServerStatus, ShadowQuery, ShadowReport, UsageQuery,
-    UsageReport,
+    PollRequest, ReleaseAnswer, ReleaseRequest, ServerStatus, ShadowQuery, ShadowReport, UnbindAnswer,
+    UnbindRequest, UsageQuery, UsageReport,
 };
 use cortex_types::{EventId, OutboxId};
 use eventsource_stream::{Event, EventStreamError, Eventsource};
@@ -115,6 +115,11 @@ impl Client {
 
     pub async fn release(&self, request: &ReleaseRequest) -> Result<ReleaseAnswer, ClientError> {
         self.post("/outbox/release", request).await
+    }
+
+    /// Forgets which channel a source is.
+    pub async fn unbind(&self, request: &UnbindRequest) -> Result<UnbindAnswer, ClientError> {
+        self.post("/api/v2/connectors/unbind", request).await
     }
 
     pub async fn inbox(&self, query: &InboxQuery) -> Result<InboxList, ClientError> {

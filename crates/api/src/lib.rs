@@ -38,7 +38,7 @@ pub use cloud_event::{
     DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, OUTBOUND_TYPE, OutboundData,
     SERVER_SOURCE, named_message, outbound_uuid, uuid_text,
 };
-pub use connector::{ConnectorList, ConnectorRow, ConnectorState};
+pub use connector::{ConnectorList, ConnectorRow, ConnectorState, UnbindAnswer, UnbindRequest};
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,

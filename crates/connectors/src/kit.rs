@@ -33,6 +33,7 @@ pub use compose::Verbatim;
 pub use dialect::Dialect;
 pub use notebook::{Notebook, NotebookError};
 pub use pace::{PaceRules, Rate};
+pub use pages::Refusals;
 pub use pairing::PairingCode;
 pub use place::ChatPlace;
 pub use platform::{

@@ -229,7 +229,7 @@ impl Stdio {
         let request = ReleaseRequest { source: self.source.clone(), holder: self.holder() };
         match self.client.release(&request).await {
             // A server that does not know how lets the leases run out.
-            Ok(_) | Err(ClientError::Api { status: 404 | 405, .. }) => Ok(()),
+            Ok(_) | Err(ClientError::Protocol { .. } | ClientError::Api { status: 400..=499, .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }

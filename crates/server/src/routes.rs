@@ -211,6 +211,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(channel::reload))
         .routes(routes!(channel::shadow))
         .routes(routes!(connector::list))
+        .routes(routes!(connector::unbind))
         .routes(routes!(context::show))
         .routes(routes!(context::compact))
         .routes(routes!(context::undo))

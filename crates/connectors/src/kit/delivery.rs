@@ -152,7 +152,7 @@ impl<P: Platform> Connector<P> {
                 Ok(())
             }
             // A server that does not know how lets the leases run out.
-            Ok(_) | Err(ClientError::Api { status: 404 | 405, .. }) => Ok(()),
+            Ok(_) | Err(ClientError::Protocol { .. } | ClientError::Api { status: 400..=499, .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -204,6 +204,7 @@ impl<P: Platform> Connector<P> {
             match self.carry(&message).await {
                 Carried::Delivered => self.acknowledge(&message).await,
                 Carried::Failed(error) => {
+                    self.note_refusal(&error);
                     let is_permanent = is_permanent(&error);
                     tracing::warn!(message = %message.message_id, %error, is_permanent, "not delivered");
                     if !is_permanent {

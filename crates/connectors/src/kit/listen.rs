@@ -50,9 +50,11 @@ impl<P: Platform> Connector<P> {
                     }
                 },
                 Err(PlatformError::Misconfigured(reason)) => {
+                    self.note_refusal(&PlatformError::Misconfigured(reason.clone()));
                     return Err(ConnectorFailure::Misconfigured(reason));
                 }
                 Err(error) => {
+                    self.note_refusal(&error);
                     let wait = self.wait_after(&error, &mut backoff);
                     tracing::warn!(%error, wait_s = wait.as_secs_f32(), "cannot listen; trying again");
                     wait

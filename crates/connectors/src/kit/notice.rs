@@ -3,13 +3,19 @@
 use super::compose::compose;
 use super::notebook::NotebookError;
 use super::place::ChatPlace;
-use super::platform::{OutgoingPart, PartBody, Platform};
+use super::platform::{OutgoingPart, PartBody, Platform, PlatformError};
 use super::run::Connector;
+use cortex_types::Clock;
 use ulid::Ulid;
 
 const UNREADABLE: &str = "This room is encrypted, and I cannot read what is said here. Please invite me into a room without encryption.";
 
 impl<P: Platform> Connector<P> {
+    /// Notes that the platform did not do something, for whoever asks how this connector is.
+    pub(super) fn note_refusal(&self, error: &PlatformError) {
+        self.notebook.note(|pages| pages.refuse(&error.to_string(), self.clock.now()));
+    }
+
     /// Says once in a chat that it cannot be read; the assistant hears nothing of it.
     pub(super) async fn tell_unreadable(&self, user: &str, place: &ChatPlace) -> Result<(), NotebookError> {
         // Noted first: a notice that gets lost is better than one after every message.

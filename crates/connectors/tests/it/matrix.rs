@@ -319,17 +319,16 @@ async fn a_flood_wait_is_waited_for_and_the_message_arrives_once() {
 }
 
 #[tokio::test]
-async fn while_the_homeserver_wants_quiet_nothing_is_sent_either() {
+async fn a_sync_that_was_told_to_wait_waits() {
     let stage = stage(ServerSetup::echoing()).await;
-    let connector = connected(&stage).await;
-    let wait = json!({"errcode": "M_LIMIT_EXCEEDED", "error": "Too fast", "retry_after_ms": 1_500});
-    stage.api.ledger.plan("joined_members", Planned::Refusal(429, wait));
+    let wait = json!({"errcode": "M_LIMIT_EXCEEDED", "error": "Too fast", "retry_after_ms": 900});
+    stage.api.ledger.plan("sync", Planned::Refusal(429, wait.clone()));
+    stage.api.ledger.plan("sync", Planned::Refusal(429, wait));
     let started = std::time::Instant::now();
-    stage.api.say(ROOM, "$1", ADA, "hello");
-    let texts = stage.api.texts_after(1).await;
+    let connector = connect_with(&stage, GroupPolicy::Mention, FAST);
+    stage.api.ledger.after("sync", 3).await;
+    assert!(started.elapsed() >= Duration::from_millis(2 * 900), "the homeserver sets the pace");
     connector.stop().await;
-    assert!(started.elapsed() >= Duration::from_millis(1_500), "what listens and what sends keep one pace");
-    assert_eq!(texts, ["You said: hello"]);
 }
 
 #[tokio::test]
