@@ -183,7 +183,7 @@ async fn a_button_approves_the_call_that_waits_and_is_taken_off() {
     assert_eq!(stage.api.texts()[1..], ["Approved: schedule.create runs now.", "There you are."]);
     assert_eq!(stage.jobs().await, 1);
     assert_eq!((&update["ts"], &update["text"]), (&question["ts"], &question["text"]));
-    assert_eq!(update["blocks"].as_array().unwrap().len(), 1, "the section stays, the buttons go");
+    assert_eq!(update["blocks"].as_array().unwrap().len(), 2, "the question stays, the buttons go");
     assert!(stage.api.ledger.calls("chat.postEphemeral").is_empty());
 }
 
