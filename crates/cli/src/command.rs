@@ -3,6 +3,7 @@
 mod approval;
 mod bench;
 mod channel;
+mod child_host;
 mod chat;
 mod completions;
 mod config;
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     Man(man::Args),
     Version(version::Args),
     #[command(hide = true)]
+    ChildHost(child_host::Args),
+    #[command(hide = true)]
     SkillHost(skill_host::Args),
 }
 
@@ -109,6 +112,7 @@ impl Command {
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
             Self::Version(args) => version::run(args, context),
+            Self::ChildHost(args) => child_host::run(args),
             Self::SkillHost(args) => skill_host::run(args),
         }
     }

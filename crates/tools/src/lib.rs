@@ -1,6 +1,7 @@
 //! Tools: one registry and one way to call them, whether built in, written in TypeScript or served over MCP.
 
 mod calendar;
+mod child;
 mod descriptors;
 mod egress;
 mod http_get;
@@ -19,6 +20,7 @@ pub use calendar::{
     CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarSource, CalendarSourceError,
     CalendarTools, FetchedCalendar, Validators,
 };
+pub use child::{ChildHost, confinement_gaps, run_child_host};
 pub use egress::{
     Egress, EgressConfig, EgressError, FetchRequest, FetchResponse, HostPattern, HostPatternError,
     HostPolicy, HostPort, HostPortError, Network, OverLimit, SystemNetwork,

@@ -11,6 +11,7 @@ mod supervisor;
 pub(crate) use config::name_part;
 pub use config::{McpServer, McpServers, McpServersError};
 
+use crate::child::ChildHost;
 use crate::schema::{Apart, InputSchema};
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
 use async_trait::async_trait;
@@ -29,6 +30,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub struct McpSettings {
     /// This process's environment. A child gets PATH, HOME, LANG, TZ and TMPDIR of it, and its own `env`.
     pub environment: BTreeMap<String, String>,
+    /// What stands between us and a child; without it a child is started as it is.
+    pub host: Option<ChildHost>,
     pub connect_timeout: Duration,
     /// The longest a call may take, whatever the caller waits for.
     pub call_timeout: Duration,
@@ -44,6 +47,7 @@ impl Default for McpSettings {
     fn default() -> Self {
         Self {
             environment: BTreeMap::new(),
+            host: None,
             connect_timeout: Duration::from_secs(60),
             call_timeout: Duration::from_secs(300),
             call_wait: Duration::from_secs(30),

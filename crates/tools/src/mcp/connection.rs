@@ -84,7 +84,7 @@ impl Connection {
     ) -> Result<Self, String> {
         match server {
             McpServer::Stdio { command, .. } => {
-                let started = McpChild::start(name, server, &settings.environment);
+                let started = McpChild::start(name, server, settings);
                 let (mut child, stdout, stdin) =
                     started.map_err(|error| format!("{command:?} cannot be started: {error}"))?;
                 let transport =

@@ -5,6 +5,7 @@
 mod calendar;
 mod calendar_cache;
 mod calendar_hostile;
+mod child;
 mod egress;
 mod egress_parts;
 mod egress_table;
