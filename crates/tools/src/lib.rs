@@ -40,4 +40,4 @@ pub use tool::{
     ToolOutcome, ToolRunner, ToolSource,
 };
 pub use toolbox::{Toolbox, ToolboxConfig, ToolboxError};
-pub use trust::{StoredTrust, TrustStore, TrustStoreError, pin_definitions, trust_definitions};
+pub use trust::{PinnedGroup, StoredTrust, TrustStore, TrustStoreError, pin_group, trust_group};

@@ -5,6 +5,7 @@ mod child;
 mod config;
 mod connection;
 mod content;
+mod http;
 mod offer;
 mod supervisor;
 
@@ -136,6 +137,17 @@ impl McpSet {
             server.view.borrow().tools().map(|tool| tool.definition.clone()).collect::<Vec<_>>()
         };
         self.servers.values().flat_map(offered).collect()
+    }
+
+    /// The servers that have listed their tools, by the name their tools begin with.
+    pub(crate) fn listed(&self) -> Vec<(String, Vec<ToolDefinition>)> {
+        let of = |(part, server): (&String, &Server)| {
+            let view = server.view.borrow();
+            view.offer.is_some().then(|| {
+                (part.clone(), view.tools().map(|tool| tool.definition.clone()).collect::<Vec<_>>())
+            })
+        };
+        self.servers.iter().filter_map(of).collect()
     }
 
     pub(crate) fn schema(&self, name: &ToolName) -> Option<Arc<InputSchema>> {

@@ -115,7 +115,7 @@ impl TryFrom<BTreeMap<String, Entry>> for McpServers {
             if part.is_empty() || part.len() > SERVER_NAME_CHARS_MAX {
                 return Err(wrong(format!("a name has 1 to {SERVER_NAME_CHARS_MAX} characters")));
             }
-            if let Some(other) = parts.insert(part.clone(), name.clone()) {
+            if let Some(other) = parts.insert(part.to_ascii_lowercase(), name.clone()) {
                 return Err(wrong(format!(
                     "its tools would be called {part}.…, as those of {other:?}; rename one"
                 )));
