@@ -10,7 +10,7 @@ use cortex_models::{
     http_client,
 };
 use cortex_runtime::{EngramSetting, RuntimeConfig};
-use cortex_server::{LocalClients, OwnerKey, ReadChannels, ServeConfig};
+use cortex_server::{CallerLimits, LocalClients, OwnerKey, ReadChannels, ServeConfig};
 use cortex_tools::{
     CalendarSource, ChildHost, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
 };
@@ -64,6 +64,12 @@ pub(crate) fn server(
         allow_local: LocalClients {
             engram: settings.engram.allow_local.unwrap_or(false),
             connectors: settings.connector.allow_local.unwrap_or(true),
+        },
+        caller_limits: CallerLimits {
+            requests_per_key: settings.max_requests_per_key,
+            owner_per_minute: settings.owner_requests_per_minute,
+            key_per_minute: settings.key_requests_per_minute,
+            keyless_per_minute: settings.keyless_requests_per_minute,
         },
         tools: tools(settings, effective, home, environment)?,
         hooks: settings.hooks.clone(),
@@ -124,7 +130,7 @@ pub(crate) fn embedder(settings: &Settings, effective: &Effective) -> Result<Emb
 }
 
 /// What can be called.
-fn tools(
+pub(crate) fn tools(
     settings: &Settings,
     effective: &Effective,
     home: &Home,

@@ -17,8 +17,8 @@ mod trust;
 mod trusted_mcp;
 
 pub use calendar::{
-    CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarSource, CalendarSourceError,
-    CalendarTools, FetchedCalendar, Validators,
+    CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarLook, CalendarSource,
+    CalendarSourceError, CalendarTools, FetchedCalendar, Validators,
 };
 pub use child::{ChildHost, confinement_gaps, run_child_host};
 pub use egress::{
