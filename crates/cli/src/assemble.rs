@@ -12,7 +12,8 @@ use cortex_models::{
 use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_server::{CallerLimits, LocalClients, OwnerKey, ReadChannels, ServeConfig};
 use cortex_tools::{
-    CalendarSource, ChildHost, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
+    CalendarSource, ChildHost, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions,
+    ToolboxConfig,
 };
 use cortex_types::SystemClock;
 use secrecy::{ExposeSecret, SecretString};

@@ -9,8 +9,8 @@ mod unconfined;
 #[cfg(not(target_os = "linux"))]
 use unconfined as confinement;
 
-pub(crate) use confinement::{confine_skill, forbid_processes};
 pub use confinement::confinement_gaps;
+pub(crate) use confinement::{confine_skill, forbid_processes};
 pub(crate) use host::HostOrder;
 pub use host::run_child_host;
 

@@ -143,9 +143,9 @@ impl McpSet {
     pub(crate) fn listed(&self) -> Vec<(String, Vec<ToolDefinition>)> {
         let of = |(part, server): (&String, &Server)| {
             let view = server.view.borrow();
-            view.offer.is_some().then(|| {
-                (part.clone(), view.tools().map(|tool| tool.definition.clone()).collect::<Vec<_>>())
-            })
+            view.offer
+                .is_some()
+                .then(|| (part.clone(), view.tools().map(|tool| tool.definition.clone()).collect::<Vec<_>>()))
         };
         self.servers.iter().filter_map(of).collect()
     }

@@ -71,8 +71,10 @@ pub async fn pin_group(
     let pinned_code = known.get(&group_key(group));
     let prefix = format!("{group}.");
     let is_known = pinned_code.is_some() || known.keys().any(|name| name.starts_with(&prefix));
-    let mut found =
-        PinnedGroup { has_new_code: pinned_code.is_some_and(|pinned| *pinned != code), ..PinnedGroup::default() };
+    let mut found = PinnedGroup {
+        has_new_code: pinned_code.is_some_and(|pinned| *pinned != code),
+        ..PinnedGroup::default()
+    };
     let mut first_seen = Vec::new();
     for definition in definitions {
         match known.get(definition.name.as_str()) {

@@ -95,8 +95,12 @@ impl TrustedMcp {
             {
                 let name = &definition.name;
                 status.problems.push(match self.pins.know(definition) {
-                    true => format!("{name} changed since it was trusted; `cortex skill trust {server}` offers it again"),
-                    false => format!("{name} was added since {server} was trusted; `cortex skill trust {server}` offers it"),
+                    true => format!(
+                        "{name} changed since it was trusted; `cortex skill trust {server}` offers it again"
+                    ),
+                    false => format!(
+                        "{name} was added since {server} was trusted; `cortex skill trust {server}` offers it"
+                    ),
                 });
             }
         }

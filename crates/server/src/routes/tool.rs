@@ -47,7 +47,9 @@ fn held_back(app: &AppState) -> Vec<String> {
     let set = app.toolbox.skills();
     let skills = set.skills().filter_map(|skill| match set.state(skill) {
         SkillState::Ready => None,
-        state @ (SkillState::Changed(_) | SkillState::CodeChanged) => Some(format!("skill {}: {state}", skill.manifest.id)),
+        state @ (SkillState::Changed(_) | SkillState::CodeChanged) => {
+            Some(format!("skill {}: {state}", skill.manifest.id))
+        }
     });
     let servers = app.toolbox.mcp_status().into_iter().flat_map(|status| {
         let down = match status.state {

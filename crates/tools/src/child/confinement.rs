@@ -1,8 +1,8 @@
 //! What a child takes from itself before it does anything else: rights, files, descriptors, memory.
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use std::io;
@@ -88,9 +88,10 @@ fn all_but(folder: &Path, closed: &[PathBuf]) -> Vec<PathBuf> {
     }
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     // A link is not followed: it would open what it leads to, and that is reached by its own path.
-    let beside = entries.flatten().take(BESIDE_MAX).filter(|entry| {
-        entry.file_type().is_ok_and(|kind| !kind.is_symlink())
-    });
+    let beside = entries
+        .flatten()
+        .take(BESIDE_MAX)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
     beside.flat_map(|entry| all_but(&entry.path(), closed)).collect()
 }
 
@@ -112,7 +113,8 @@ pub fn confinement_gaps() -> Vec<String> {
         required.handle_access(AccessNet::ConnectTcp).and_then(|ruleset| ruleset.create()).is_ok()
     };
     if !has(AccessFs::from_all(ABI::V1)) {
-        let gap = "this kernel has no Landlock: skills and MCP servers can read and write every file of yours";
+        let gap =
+            "this kernel has no Landlock: skills and MCP servers can read and write every file of yours";
         return vec![gap.to_owned()];
     }
     let mut gaps = Vec::new();

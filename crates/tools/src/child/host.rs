@@ -75,7 +75,8 @@ fn become_program(order: &HostOrder, program: &OsString, args: &[OsString]) -> i
 /// The first step stays: its input is the line to the server.
 fn mind(mut second: Command, order: HostOrder, program: &OsString, args: &[OsString]) -> io::Result<u8> {
     let minder = rustix::process::getpid().as_raw_pid();
-    let order = serde_json::to_string(&HostOrder { minder: Some(minder), ..order }).map_err(io::Error::other)?;
+    let order =
+        serde_json::to_string(&HostOrder { minder: Some(minder), ..order }).map_err(io::Error::other)?;
     let mut child = second.arg(order).arg(program).args(args).stdin(Stdio::piped()).spawn()?;
     let to_child = child.stdin.take().ok_or_else(|| io::Error::other("the program has no input"))?;
     std::thread::Builder::new().name("input".to_owned()).spawn(move || hand_on(to_child))?;

@@ -22,7 +22,10 @@ pub(super) fn confine_server(_closed: &[PathBuf], _named: &[PathBuf]) -> io::Res
 
 /// What this system cannot take from children, in words for `doctor`.
 pub fn confinement_gaps() -> Vec<String> {
-    vec!["this system has no Landlock: skills and MCP servers can read and write every file of yours".to_owned()]
+    vec![
+        "this system has no Landlock: skills and MCP servers can read and write every file of yours"
+            .to_owned(),
+    ]
 }
 
 fn without_core_files() -> io::Result<()> {

@@ -44,7 +44,11 @@ impl McpChild {
             None => (PathBuf::from(command), args.iter().map(OsString::from).collect()),
             Some(host) => {
                 let closed = if *unconfined { Vec::new() } else { host.closed.clone() };
-                let order = HostOrder { named: named_in(&closed, command, args, cwd.as_deref()), closed, minder: None };
+                let order = HostOrder {
+                    named: named_in(&closed, command, args, cwd.as_deref()),
+                    closed,
+                    minder: None,
+                };
                 let order = serde_json::to_string(&order).map_err(io::Error::other)?;
                 let own = host.args.iter().map(OsString::from);
                 let all = own.chain([order.into(), command.into()]).chain(args.iter().map(OsString::from));

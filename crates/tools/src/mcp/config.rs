@@ -21,8 +21,17 @@ pub struct McpServers(pub(super) BTreeMap<String, McpServer>);
 /// How one server is reached. Values of `env` and `headers` may be secrets and are never shown.
 #[derive(Debug, Clone)]
 pub enum McpServer {
-    Stdio { command: String, args: Vec<String>, env: BTreeMap<String, SecretString>, cwd: Option<PathBuf>, unconfined: bool },
-    Http { url: Url, headers: Vec<(HeaderName, SecretString)> },
+    Stdio {
+        command: String,
+        args: Vec<String>,
+        env: BTreeMap<String, SecretString>,
+        cwd: Option<PathBuf>,
+        unconfined: bool,
+    },
+    Http {
+        url: Url,
+        headers: Vec<(HeaderName, SecretString)>,
+    },
 }
 
 /// What is wrong with an entry of `mcpServers`, and how to put it right.

@@ -5,9 +5,9 @@ use super::child::McpChild;
 use super::config::McpServer;
 use super::http::BoundedClient;
 use crate::tls;
+use ::http::HeaderValue;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use ::http::HeaderValue;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProtocolVersion,
 };

@@ -104,7 +104,14 @@ impl StreamableHttpClient for BoundedClient {
         let most = self.message_bytes_max;
         let inner = &self.inner;
         inner
-            .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, most)
+            .get_stream_with_max_sse_event_size(
+                uri,
+                session_id,
+                last_event_id,
+                auth_header,
+                custom_headers,
+                most,
+            )
             .await
     }
 
@@ -135,7 +142,8 @@ impl BoundedClient {
         let kind = header(&response, CONTENT_TYPE.as_str());
         match kind.as_deref() {
             Some(kind) if kind.starts_with(EVENT_STREAM) => {
-                let events = SseStream::from_bytes_stream(bounded(response.bytes_stream(), self.message_bytes_max));
+                let events =
+                    SseStream::from_bytes_stream(bounded(response.bytes_stream(), self.message_bytes_max));
                 Ok(StreamableHttpPostResponse::Sse(events.boxed(), session))
             }
             Some(kind) if kind.starts_with(JSON) => {
@@ -248,6 +256,10 @@ fn bounded(
             length = if is_end { 0 } else { length + 1 };
             last = *byte;
         }
-        if length > most { Err(io::Error::other(format!("an event is over {most} bytes"))) } else { Ok(chunk) }
+        if length > most {
+            Err(io::Error::other(format!("an event is over {most} bytes")))
+        } else {
+            Ok(chunk)
+        }
     })
 }

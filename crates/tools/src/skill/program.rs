@@ -1,9 +1,9 @@
 //! A skill made ready to run: every file it imports, stripped and linked by name, and how to read its traces.
 
 use super::folder::SkillFolder;
+use super::manifest::SkillPermissions;
 use super::problem::{Place, SkillProblem};
 use super::strip::{SourcePlaces, SyntaxFault, strip};
-use super::manifest::SkillPermissions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -61,7 +61,10 @@ pub(crate) struct Traces {
 }
 
 /// Reads and strips the entry file and everything it imports.
-pub(crate) fn build(folder: &SkillFolder, main: &str) -> Result<(Program, Traces, CodeHash), Vec<SkillProblem>> {
+pub(crate) fn build(
+    folder: &SkillFolder,
+    main: &str,
+) -> Result<(Program, Traces, CodeHash), Vec<SkillProblem>> {
     let main = normal_path("", main).ok_or_else(|| {
         vec![SkillProblem::error(
             &folder.shown(main),
@@ -104,10 +107,7 @@ pub(crate) fn build(folder: &SkillFolder, main: &str) -> Result<(Program, Traces
     }
 }
 
-fn module(
-    folder: &SkillFolder,
-    name: &str,
-) -> Result<(Module, SourcePlaces, [u8; 32]), Vec<SkillProblem>> {
+fn module(folder: &SkillFolder, name: &str) -> Result<(Module, SourcePlaces, [u8; 32]), Vec<SkillProblem>> {
     let source = folder.read(name).map_err(|problem| vec![problem])?;
     let path = folder.shown(name);
     let hash = Sha256::digest(source.as_bytes()).into();

@@ -95,7 +95,8 @@ async fn a_program_ends_when_its_host_is_killed() {
     if !has_python() {
         return;
     }
-    let script = "import json, os, time; print(json.dumps({'self': os.getpid()}), flush=True); time.sleep(600)";
+    let script =
+        "import json, os, time; print(json.dumps({'self': os.getpid()}), flush=True); time.sleep(600)";
     let hosted = Hosted::start(&open_order(), script, &[]);
     let minder = Pid::from_raw(i32::try_from(hosted.host.id()).unwrap()).unwrap();
     kill_process(minder, Signal::KILL).unwrap();
@@ -169,9 +170,7 @@ async fn a_skill_in_a_process_has_no_rights_files_or_processes_and_keeps_its_dat
 #[tokio::test]
 #[ignore = "prints figures; run with --run-ignored all --no-capture"]
 async fn what_a_process_costs() {
-    for (name, isolation) in
-        [("thread", cortex_tools::SkillIsolation::Thread), ("process", in_processes())]
-    {
+    for (name, isolation) in [("thread", cortex_tools::SkillIsolation::Thread), ("process", in_processes())] {
         let skills = Skills::load_with(|options| options.isolation = isolation).await;
         let mut times = Vec::new();
         for _ in 0..500 {

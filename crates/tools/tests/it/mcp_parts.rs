@@ -1,7 +1,9 @@
 //! What the MCP tests share: where the third party's server is, settings that hurry, and calls.
 
 use cortex_testkit::eventually;
-use cortex_tools::{CallContext, ChildHost, McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner};
+use cortex_tools::{
+    CallContext, ChildHost, McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner,
+};
 use cortex_types::{Millis, TopicRef};
 use serde_json::{Value, json};
 use std::net::TcpListener;

@@ -138,7 +138,8 @@ async fn a_tool_that_a_server_adds_later_waits_until_it_is_trusted() {
     until_offered(&server, "faults.grow", true).await;
     let event = say(&server, "use faults.grow {}").await;
     last_reply(&server, &event).await;
-    let line = "mcp faults: faults.grown was added since faults was trusted; `cortex skill trust faults` offers it";
+    let line =
+        "mcp faults: faults.grown was added since faults was trusted; `cortex skill trust faults` offers it";
     eventually("it is held back", async || (held_back(&server).await == [line]).then_some(())).await;
     assert_eq!(offered(&server, "faults.grown").await, [Value::Null; 0]);
     let event = say(&server, "use faults.grown {}").await;

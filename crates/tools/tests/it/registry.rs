@@ -90,7 +90,9 @@ async fn a_call_that_is_not_in_order_tells_the_model_why() {
 fn two_tools_of_one_name_cannot_be_registered() {
     let echo: Arc<dyn ToolRunner> = Arc::new(Echo::default());
     // Models see `__` for the dot, so these two would be one to them.
-    for (one, other) in [("a.b", "a.b"), ("a.b__c", "a__b.c"), ("a.b_c", "a.b__c"), ("a.b", "A.B"), ("a.b-c", "a.b_c")] {
+    for (one, other) in
+        [("a.b", "a.b"), ("a.b__c", "a__b.c"), ("a.b_c", "a.b__c"), ("a.b", "A.B"), ("a.b-c", "a.b_c")]
+    {
         let both = [tool(one, Mutation::ReadOnly), tool(other, Mutation::ReadOnly)];
         let refused = Registry::builder().add_all(both, &echo).err();
         let (name, other) = (other.parse().unwrap(), one.parse().unwrap());

@@ -70,7 +70,9 @@ pub(super) fn children(settings: &Settings) -> Check {
     let mut gaps = cortex_tools::confinement_gaps();
     let has_skills = !settings.skill_dirs.is_empty();
     if settings.skill_isolation == Isolation::Thread && has_skills {
-        gaps.push("skills run inside the server; set skillIsolation to \"process\" to keep them apart".to_owned());
+        gaps.push(
+            "skills run inside the server; set skillIsolation to \"process\" to keep them apart".to_owned(),
+        );
     }
     let unconfined: Vec<&str> = settings.mcp_servers.unconfined().collect();
     if !unconfined.is_empty() {
