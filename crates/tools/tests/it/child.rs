@@ -165,30 +165,3 @@ async fn a_skill_in_a_process_has_no_rights_files_or_processes_and_keeps_its_dat
     let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     assert!(environment.is_empty());
 }
-
-/// Not a test of speed: it prints what `skillIsolation: "process"` costs.
-#[tokio::test]
-#[ignore = "prints figures; run with --run-ignored all --no-capture"]
-async fn what_a_process_costs() {
-    for (name, isolation) in [("thread", cortex_tools::SkillIsolation::Thread), ("process", in_processes())] {
-        let skills = Skills::load_with(|options| options.isolation = isolation).await;
-        let mut times = Vec::new();
-        for _ in 0..500 {
-            let begun = std::time::Instant::now();
-            assert!(skills.call("parts.greet", "{}").await.is_ok());
-            times.push(begun.elapsed());
-        }
-        times.sort();
-        let memory = match skills.process_id("parts").await {
-            Some(process) => std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap(),
-            None => String::new(),
-        };
-        let private: u64 = memory
-            .lines()
-            .filter(|line| line.starts_with("Private_") || line.starts_with("Rss"))
-            .inspect(|line| println!("{name} {line}"))
-            .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
-            .sum();
-        println!("{name}: p50 {:?}, p99 {:?}, {private} kB counted", times[250], times[495]);
-    }
-}
