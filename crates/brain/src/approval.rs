@@ -3,8 +3,10 @@
 use cortex_types::{ApprovalStatus, Decision, TopicRef};
 use sha2::{Digest, Sha256};
 
+mod approver;
 mod question;
 
+pub use approver::is_approver;
 pub use question::{Asking, Question};
 
 /// An event that answers a question to a person. It is never shown to the model, valid or not.

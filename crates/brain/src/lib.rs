@@ -15,11 +15,13 @@ mod schedule;
 mod turn;
 mod visible;
 
-pub use approval::{AnswerOutcome, ApprovalAnswer, Asking, Question, bind, outcome_line, read_answer};
+pub use approval::{
+    AnswerOutcome, ApprovalAnswer, Asking, Question, bind, is_approver, outcome_line, read_answer,
+};
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
-    BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
-    Speaker, TurnContext, count_tokens, last_words, summary_line, text_of_tokens, window_of,
+    BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, SaidBy, Section, SectionName,
+    TurnContext, count_tokens, last_words, summary_line, text_of_tokens, window_of,
 };
 pub use envelope::{attachment_line, heard, told_relationship};
 pub use extract::{
