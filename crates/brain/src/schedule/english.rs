@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn common_schedules_have_words_and_others_their_cron() {
+    fn usual_schedules_have_words_and_others_their_cron() {
         check("0 9 * * 1-5", "weekdays at 09:00 (Europe/Berlin)? Next: Mon 16 Nov.");
         check("30 7 * * *", "every day at 07:30 (Europe/Berlin)? Next: Mon 16 Nov.");
         check("0 18 * * 5", "every Friday at 18:00 (Europe/Berlin)? Next: Fri 20 Nov.");

@@ -5,9 +5,9 @@ use crate::kit::{Answer, Http, PlatformError, check_token, encoded, seconds_up};
 use reqwest::{Method, RequestBuilder};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 /// A wait that was asked for without saying how long.
@@ -22,7 +22,7 @@ pub(super) struct Homeserver {
     me: Arc<OnceCell<Me>>,
     /// The homeserver told us to be quiet until then. It counts for the whole account: what listens, what sends, and all
     /// the rest.
-    quiet_until: Arc<Mutex<Option<Instant>>>,
+    quiet_until: watch::Sender<Option<Instant>>,
 }
 
 /// Our own account.
@@ -48,7 +48,7 @@ impl Homeserver {
             "connectors.matrix.token is no access token; your client shows one under Help & About",
         )?;
         let http = Http::new("the homeserver", "connectors.matrix.apiUrl", api_url)?;
-        Ok(Self { http, token, me: Arc::default(), quiet_until: Arc::default() })
+        Ok(Self { http, token, me: Arc::default(), quiet_until: watch::Sender::new(None) })
     }
 
     /// Whose token it is; asked once.
@@ -102,16 +102,12 @@ impl Homeserver {
 
     /// Until when nothing may be asked; `None` when something may be asked now.
     pub(super) fn quiet_until(&self) -> Option<Instant> {
-        let mut quiet = self.quiet_until.lock().unwrap_or_else(PoisonError::into_inner);
-        *quiet = quiet.filter(|until| *until > Instant::now());
-        *quiet
+        self.quiet_until.borrow().filter(|until| *until > Instant::now())
     }
 
     fn be_quiet(&self, seconds: f64) {
-        let wait = Duration::from_secs_f64(seconds.clamp(0.0, QUIET_SECONDS_MAX));
-        let mut quiet = self.quiet_until.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = Instant::now() + wait;
-        *quiet = Some(quiet.map_or(until, |before| before.max(until)));
+        let until = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, QUIET_SECONDS_MAX));
+        self.quiet_until.send_modify(|quiet| *quiet = Some(quiet.map_or(until, |before| before.max(until))));
     }
 
     pub(super) async fn download(
