@@ -39,7 +39,8 @@ pub use cloud_event::{
     SERVER_SOURCE, named_message, outbound_uuid, uuid_text,
 };
 pub use connector::{
-    ConnectorList, ConnectorRow, ConnectorState, LocalConnectorRow, TrustRequest, UntrustRequest,
+    ConnectorList, ConnectorRow, ConnectorState, LocalConnectorRow, TrustRequest, UnbindAnswer,
+    UnbindRequest, UntrustRequest,
 };
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
@@ -68,7 +69,7 @@ pub use openai::{
 };
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
-    OutboxRow, PollAnswer, PollRequest, PolledMessage,
+    OutboxRow, PollAnswer, PollRequest, PolledMessage, ReleaseAnswer, ReleaseRequest,
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
 pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};

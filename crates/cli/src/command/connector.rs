@@ -11,6 +11,7 @@ mod status;
 mod stdio;
 mod telegram;
 mod trust;
+mod unbind;
 
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -39,6 +40,7 @@ enum Action {
     Status,
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
+    Unbind(unbind::Args),
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
@@ -53,5 +55,6 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Action::Status => status::run(context),
         Action::Trust(args) => trust::trust(args, context),
         Action::Untrust(args) => trust::untrust(args, context),
+        Action::Unbind(args) => unbind::run(args, context),
     }
 }

@@ -13,7 +13,10 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::Response;
-use cortex_api::{ConnectorList, ErrorBody, ErrorCode, LocalConnectorRow, TrustRequest, UntrustRequest};
+use cortex_api::{
+    ConnectorList, ErrorBody, ErrorCode, LocalConnectorRow, TrustRequest, UnbindAnswer, UnbindRequest,
+    UntrustRequest,
+};
 use cortex_store::LocalConnector;
 use cortex_types::is_reserved_source;
 use http::HeaderMap;
@@ -130,6 +133,24 @@ fn row(local: LocalConnector) -> LocalConnectorRow {
 pub(crate) struct SessionQuery {
     /// Binds the session at once, so that what waits for this connector is sent as soon as it connects.
     connector_id: Option<String>,
+}
+
+/// Forget which channel a source is, for a connector that was renamed.
+#[utoipa::path(post, path = "/api/v2/connectors/unbind", tag = "connector", request_body = UnbindRequest, responses(
+    (status = 200, body = UnbindAnswer), (status = 400, body = ErrorBody),
+    (status = 404, body = ErrorBody, description = "The source is no channel of another name"),
+))]
+pub(crate) async fn unbind(
+    State(app): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<UnbindAnswer>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let source = fields.name("source");
+    fields.finish()?;
+    let channel = app.runtime.channels().forget_source(&source).await?;
+    let channel = channel.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
+    tracing::info!(source, channel, "A source is no longer bound to its channel");
+    Ok(Json(UnbindAnswer { source, channel }))
 }
 
 /// What may be said when a socket is opened.
