@@ -19,6 +19,7 @@ mod schedule;
 mod scheduler;
 mod tool;
 mod turn;
+mod watchdog;
 
 pub use approval::ApprovalDesk;
 pub use channel::{ChannelDesk, ChannelRow};
@@ -37,3 +38,4 @@ pub use outbox::OutboxDesk;
 pub use pump::Pump;
 pub use runtime::{BootReport, Runtime};
 pub use schedule::{ScheduleDesk, ScheduleError};
+pub use watchdog::WatchdogReport;

@@ -39,6 +39,7 @@ mod trace;
 mod turn;
 mod usage;
 mod wal;
+mod watchdog;
 mod writer;
 
 pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
@@ -79,3 +80,4 @@ pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};
 pub use usage::{UsageGroup, UsageSum, UsageTotals};
+pub use watchdog::{Rescued, Stranded, Watchdog};

@@ -10,6 +10,8 @@ use rusqlite::{Connection, params};
 pub enum NoteKind {
     RetryPlanned,
     Restarted,
+    /// The watchdog found it in flight in no task.
+    Rescued,
     Parked,
     Requeued,
     Nacked,
@@ -19,9 +21,10 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::RetryPlanned,
         Self::Restarted,
+        Self::Rescued,
         Self::Parked,
         Self::Requeued,
         Self::Nacked,
@@ -34,6 +37,7 @@ impl NoteKind {
         match self {
             Self::RetryPlanned => "retry_planned",
             Self::Restarted => "restarted",
+            Self::Rescued => "rescued",
             Self::Parked => "parked",
             Self::Requeued => "requeued",
             Self::Nacked => "nacked",

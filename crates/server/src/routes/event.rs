@@ -110,7 +110,7 @@ fn entries(trace: &cortex_store::TracedEvent, audit: &[AuditRow]) -> Vec<TraceEn
 fn note_word(kind: NoteKind) -> TraceWhat {
     match kind {
         NoteKind::RetryPlanned => TraceWhat::Retry,
-        NoteKind::Restarted => TraceWhat::Recovered,
+        NoteKind::Restarted | NoteKind::Rescued => TraceWhat::Recovered,
         NoteKind::Parked => TraceWhat::Parked,
         NoteKind::Requeued => TraceWhat::Requeued,
         NoteKind::Nacked => TraceWhat::Nacked,
