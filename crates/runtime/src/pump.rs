@@ -2,6 +2,7 @@
 
 use crate::effect::end_turn::end_turn;
 use crate::runtime::Parts;
+use crate::timer::wait_for;
 use crate::turn::{after_panic, run_turn};
 use crate::watchdog;
 use cortex_models::Models;
@@ -74,7 +75,8 @@ impl Pump {
             () = stop.cancelled() => Wake::Stop,
             Some(ended) = self.turns.join_next_with_id() => Wake::Ended(ended),
             () = parts.arrived.notified() => Wake::Arrived,
-            () = tokio::time::sleep_until(look_at.min(Instant::now() + sleep)) => Wake::Due,
+            () = tokio::time::sleep_until(look_at) => Wake::Due,
+            () = wait_for(&*parts.clock, sleep) => Wake::Due,
         }
     }
 
