@@ -19,11 +19,7 @@ pub struct ApprovalAnswer {
 /// What answering came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerOutcome {
-    /// The turn goes on once the other questions it asked are answered too.
-    Decided {
-        decision: Decision,
-        others_open: bool,
-    },
+    Decided(Decision),
     /// Somebody was faster.
     AlreadyResolved(ApprovalStatus),
     Expired,
@@ -170,14 +166,9 @@ fn misleads(letter: char) -> bool {
 /// The line the user gets for an answer.
 pub fn outcome_line(tool: &str, outcome: AnswerOutcome) -> String {
     match outcome {
-        AnswerOutcome::Decided { decision: Decision::Approved, others_open: false } => {
-            format!("Approved: {tool} runs now.")
-        }
-        AnswerOutcome::Decided { decision: Decision::Approved, others_open: true } => {
-            format!("Approved: {tool} runs once the other questions are answered.")
-        }
-        AnswerOutcome::Decided { decision: Decision::Denied, .. } => format!("Denied: {tool} will not run."),
-        AnswerOutcome::Decided { decision: Decision::Expired, .. } | AnswerOutcome::Expired => {
+        AnswerOutcome::Decided(Decision::Approved) => format!("Approved: {tool} runs now."),
+        AnswerOutcome::Decided(Decision::Denied) => format!("Denied: {tool} will not run."),
+        AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired => {
             format!("Too late: the approval of {tool} has expired, and it was not run.")
         }
         AnswerOutcome::AlreadyResolved(status) => format!("{tool} was already {status}."),

@@ -18,7 +18,7 @@ pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_tex
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
     BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
-    Speaker, TurnContext, count_tokens, last_words, summary_line, window_of,
+    Speaker, TurnContext, count_tokens, last_words, summary_line, text_of_tokens, window_of,
 };
 pub use envelope::{attachment_line, heard, told_relationship};
 pub use extract::{

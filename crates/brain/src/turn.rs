@@ -104,7 +104,7 @@ pub enum Effect {
     CheckCalls(Vec<ToolCall>),
     /// Run these side by side; their start is in the journal.
     RunTools(Vec<ReadyCall>),
-    /// Ask a person about each of these and suspend the turn until all are answered.
+    /// Ask a person about each of these and suspend the turn; each that is approved runs at once.
     AskApprovals(Vec<ToolCall>),
     /// Questions are still open: suspend again.
     KeepWaiting,

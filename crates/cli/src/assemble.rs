@@ -151,7 +151,12 @@ fn tools(
         calendars,
         calendar_cache: home.data().join("calendars"),
         mcp_servers: settings.mcp_servers.clone(),
-        mcp: McpSettings { environment: environment.pairs(), ..McpSettings::default() },
+        mcp: McpSettings {
+            environment: environment.pairs(),
+            start_wait: Duration::from_secs(settings.mcp_start_seconds.into()),
+            call_wait: Duration::from_secs(settings.mcp_call_wait_seconds.into()),
+            ..McpSettings::default()
+        },
         timezone,
         more: Registry::builder(),
     })

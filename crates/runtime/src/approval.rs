@@ -147,9 +147,7 @@ fn told(resolved: &Resolved, now: Millis) -> Option<NewReply> {
 
 fn outcome(resolved: &Resolved) -> AnswerOutcome {
     match resolved {
-        Resolved::Decided { decision, others_open, .. } => {
-            AnswerOutcome::Decided { decision: *decision, others_open: *others_open }
-        }
+        Resolved::Decided { decision, .. } => AnswerOutcome::Decided(*decision),
         Resolved::Already(approval) => AnswerOutcome::AlreadyResolved(approval.status),
         Resolved::Expired(_) => AnswerOutcome::Expired,
         Resolved::NotYours => AnswerOutcome::NotYours,

@@ -88,8 +88,7 @@ pub async fn start_with_clock(
     let listener = TcpListener::bind(config.listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
-    let read_channels = Arc::clone(&config.read_channels);
-    let stop_hub = CancellationToken::new();
+    let (read_channels, stop_hub) = (Arc::clone(&config.read_channels), CancellationToken::new());
     let (hub, hub_work) = Hub::new(hub_parts(&runtime, &store, &clock, &stop_hub));
     let app = Arc::new(App {
         read_channels: config.read_channels,
@@ -104,6 +103,7 @@ pub async fn start_with_clock(
         keys: KeyRing::new(&keys, store.keys().of_connectors().await?),
         hooks: config.hooks,
         connector_door: ConnectorDoor::new(hub),
+        followed: Default::default(),
         doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.allow_local),
         metrics: metrics::handle(),
         address,

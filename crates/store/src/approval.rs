@@ -1,7 +1,7 @@
 //! Approvals: a turn waits for a person, who answers once; what was approved is exactly what runs.
 
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, outbox, step, topic};
+use crate::{Store, StoreError, audit, outbox, step, topic, turn};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
     Step, StepBody, TopicRef,
@@ -47,8 +47,6 @@ pub enum Resolved {
     Decided {
         decision: Decision,
         approval: Approval,
-        /// Whether the turn still waits for other answers.
-        others_open: bool,
     },
     /// Somebody was faster, or it had expired before.
     Already(Approval),
@@ -105,7 +103,7 @@ impl Approvals<'_> {
             .write(move |connection| {
                 let due = due(connection, now)?;
                 for approval in &due {
-                    let (expired, _) = close(connection, approval, Decision::Expired, None, now)?;
+                    let expired = close(connection, approval, Decision::Expired, None, now)?;
                     tell(connection, &Resolved::Expired(expired), &line, now)?;
                 }
                 Ok(due.len())
@@ -169,7 +167,7 @@ fn suspend(
     calls: &[ModelCall],
     now: Millis,
 ) -> Result<(), StoreError> {
-    let topic = crate::turn::claimed_topic(connection, event)?;
+    let topic = turn::claimed_topic(connection, event)?;
     crate::usage::record(connection, Some(event.seq), calls)?;
     for step in steps {
         step::record(connection, event.seq, step)?;
@@ -198,13 +196,7 @@ fn suspend(
             ])?;
         outbox::queue(connection, prompt, event.seq, now)?;
     }
-    // A turn that waits gives its attempt back: waiting is no failure.
-    connection
-        .prepare_cached(
-            "UPDATE inbox_messages SET status = 'waiting', attempts = max(attempts - 1, 0), updated_at = ?2
-             WHERE seq = ?1",
-        )?
-        .execute([event.seq, now.0])?;
+    turn::rest(connection, event.seq, now)?;
     topic::release(connection, topic)?;
     fail_point!("approval.suspend.before_commit");
     Ok(())
@@ -233,26 +225,31 @@ fn resolve(
     let resolved = if approval.status != ApprovalStatus::Pending {
         audit::record(connection, now, "approval_replayed", approval.id.as_str(), name)?;
         Resolved::Already(approval)
-    } else if approval.expires_at <= now {
-        Resolved::Expired(close(connection, &approval, Decision::Expired, None, now)?.0)
+    } else if approval.expires_at <= now || has_failed(connection, &approval)? {
+        Resolved::Expired(close(connection, &approval, Decision::Expired, None, now)?)
     } else {
-        let (approval, others_open) = close(connection, &approval, decision, Some(name), now)?;
-        Resolved::Decided { decision, approval, others_open }
+        Resolved::Decided { decision, approval: close(connection, &approval, decision, Some(name), now)? }
     };
     tell(connection, &resolved, line, now)?;
     fail_point!("approval.resolve.before_commit");
     Ok(resolved)
 }
 
-/// One conditional update decides; then the journal learns it, and the last answer wakes the turn. Also says whether
-/// other questions of the turn are open.
+/// A turn that was given up runs nothing any more, so nobody is told that it does.
+fn has_failed(connection: &Connection, approval: &Approval) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT status = 'failed' FROM inbox_messages WHERE seq = ?1")?;
+    Ok(statement.query_row([event_of(connection, &approval.id)?], |row| row.get(0))?)
+}
+
+/// One conditional update decides; then the journal learns it, and the turn goes on with what was approved.
 fn close(
     connection: &Connection,
     approval: &Approval,
     decision: Decision,
     by: Option<&str>,
     now: Millis,
-) -> Result<(Approval, bool), StoreError> {
+) -> Result<Approval, StoreError> {
     let status = ApprovalStatus::from(decision);
     let changed = connection
         .prepare_cached(
@@ -273,20 +270,22 @@ fn close(
     let number = u32::try_from(step::count(connection, seq)?).unwrap_or(u32::MAX);
     step::record(connection, seq, &Step { number, at: now, body })?;
     audit::record(connection, now, "approval_resolved", approval.id.as_str(), status.as_str())?;
-    let others_open = !wake_when_all_answered(connection, seq, now)?;
+    if decision == Decision::Approved || !has_open(connection, seq)? {
+        wake(connection, seq, now)?;
+    }
     let resolved = by_key(connection, &ApprovalKey::Id(approval.id.clone()))?;
-    let resolved = resolved.ok_or_else(|| StoreError::Fault(format!("{} is gone", approval.id)))?;
-    Ok((resolved, others_open))
+    resolved.ok_or_else(|| StoreError::Fault(format!("{} is gone", approval.id)))
 }
 
-/// Whether all are answered.
-fn wake_when_all_answered(connection: &Connection, seq: i64, now: Millis) -> Result<bool, StoreError> {
-    let open: i64 = connection
-        .prepare_cached("SELECT count(*) FROM pending_approvals WHERE event_seq = ?1 AND status = 'pending'")?
-        .query_row([seq], |row| row.get(0))?;
-    if open > 0 {
-        return Ok(false);
-    }
+fn has_open(connection: &Connection, seq: i64) -> Result<bool, StoreError> {
+    let mut open = connection
+        .prepare_cached("SELECT 1 FROM pending_approvals WHERE event_seq = ?1 AND status = 'pending'")?;
+    Ok(open.exists([seq])?)
+}
+
+/// What was approved runs at once, and the model goes on once nothing is open. A turn that runs now looks by itself
+/// before it rests.
+fn wake(connection: &Connection, seq: i64, now: Millis) -> Result<(), StoreError> {
     let woken = connection
         .prepare_cached(
             "UPDATE inbox_messages SET status = 'pending', due_at = 0, updated_at = ?2
@@ -294,13 +293,13 @@ fn wake_when_all_answered(connection: &Connection, seq: i64, now: Millis) -> Res
         )?
         .execute([seq, now.0])?;
     if woken == 1 {
-        trace::note(connection, seq, now, NoteKind::Requeued, "every question is answered")?;
+        trace::note(connection, seq, now, NoteKind::Requeued, "a question was answered")?;
         let topic: i64 = connection
             .prepare_cached("SELECT topic_id FROM inbox_messages WHERE seq = ?1")?
             .query_row([seq], |row| row.get(0))?;
         topic::refresh(connection, topic)?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// A token that was used or is void must not stay readable in the prompt (SECURITY 19).

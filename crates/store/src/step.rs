@@ -4,7 +4,9 @@ use crate::{StoreError, checksum};
 use cortex_types::{Millis, Step, StepBody};
 use rusqlite::{Connection, params};
 
+/// Takes the next place, whatever the caller counted: an answer to a question may have come in while the turn ran.
 pub(crate) fn record(connection: &Connection, event_seq: i64, step: &Step) -> Result<(), StoreError> {
+    let number = count(connection, event_seq)?;
     let body = serde_json::to_string(&step.body).map_err(|error| StoreError::Fault(error.to_string()))?;
     connection
         .prepare_cached(
@@ -13,11 +15,11 @@ pub(crate) fn record(connection: &Connection, event_seq: i64, step: &Step) -> Re
         )?
         .execute(params![
             event_seq,
-            step.number,
+            number,
             step.body.kind(),
             body,
             step.at.0,
-            checksum::of(&[&body], &[event_seq, i64::from(step.number), step.at.0])
+            checksum::of(&[&body], &[event_seq, number, step.at.0])
         ])?;
     Ok(())
 }

@@ -147,7 +147,7 @@ fn finish(
                 .execute(params![event.seq, now.0])?;
             trace::note(connection, event.seq, now, NoteKind::Parked, "the server stopped during this turn")?;
         }
-        TurnEnd::Waiting => settle(connection, event.seq, InboxStatus::Waiting, None, now)?,
+        TurnEnd::Waiting => rest(connection, event.seq, now)?,
         TurnEnd::Handled { replies } => {
             queue_all(connection, &replies, event.seq, now)?;
             settle(connection, event.seq, InboxStatus::Done, None, now)?;
@@ -217,6 +217,20 @@ pub(crate) fn claimed_topic(connection: &Connection, event: &Event) -> Result<i6
         .query_row([event.seq], |row| row.get(0))
         .optional()?
         .ok_or_else(|| StoreError::Fault(format!("{} is not in flight", event.id)))
+}
+
+/// A turn waits for a person, unless one answered while it ran: then it goes on. It gives its attempt back either way,
+/// because waiting is no failure.
+pub(crate) fn rest(connection: &Connection, seq: i64, now: Millis) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "UPDATE inbox_messages SET attempts = max(attempts - 1, 0), due_at = 0, updated_at = ?2,
+               status = CASE WHEN EXISTS (SELECT 1 FROM turn_steps WHERE event_seq = seq AND number >= steps_at_claim
+                 AND kind = 'approval_decided') THEN 'pending' ELSE 'waiting' END
+             WHERE seq = ?1",
+        )?
+        .execute([seq, now.0])?;
+    Ok(())
 }
 
 fn settle(

@@ -1,12 +1,12 @@
 //! `cargo xtask faults`: breaks the server in every way it must survive, and counts.
 
-mod build;
+pub(crate) mod build;
 mod checker;
 mod client;
 mod database;
 mod expected;
 mod history;
-mod http;
+pub(crate) mod http;
 mod kills;
 mod load;
 mod machines;
@@ -14,7 +14,7 @@ mod named;
 mod points;
 mod power;
 mod report;
-mod server;
+pub(crate) mod server;
 mod tools;
 
 use crate::USAGE_ERROR;

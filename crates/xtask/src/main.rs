@@ -6,6 +6,7 @@
     reason = "talking to the developer is what this binary is for"
 )]
 
+mod attacks;
 mod child;
 mod eval;
 mod faults;
@@ -35,6 +36,11 @@ const COMMANDS: &[Command] = &[
         name: "faults",
         about: "break the server in every way it must survive; --short, --layer, --control",
         run: faults::run,
+    },
+    Command {
+        name: "attacks",
+        about: "do what strangers would, and count what got through; --short, --only, --program",
+        run: attacks::run,
     },
     Command { name: "eval", about: "how good recall is on a data set: locomo --data FOLDER", run: eval::run },
 ];

@@ -64,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) skill_isolation: Isolation,
     pub(crate) undeclared_tools: Undeclared,
     pub(crate) mcp_servers: McpServers,
+    pub(crate) mcp_start_seconds: u32,
+    pub(crate) mcp_call_wait_seconds: u32,
     pub(crate) hooks: Hooks,
     pub(crate) webhooks: Webhooks,
     pub(crate) egress_allow: Vec<HostPort>,

@@ -284,6 +284,20 @@ pub(crate) const KEYS: &[Key] = &[
         Fallback::EmptyObject,
         "MCP servers whose tools may be called: {\"<name>\": {command, args, env} or {url, headers}}.",
     ),
+    count(
+        "mcpStartSeconds",
+        0,
+        120,
+        5,
+        "How long messages that arrive right after the start wait for the tools of MCP servers.",
+    ),
+    count(
+        "mcpCallWaitSeconds",
+        0,
+        600,
+        30,
+        "How long a call waits for an MCP server that is starting or restarting before it is reported as not run.",
+    ),
     key(
         "hooks",
         Kind::Hooks,

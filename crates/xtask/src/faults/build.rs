@@ -4,7 +4,7 @@ use super::Programs;
 use crate::child::{Workplace, tail};
 use anyhow::{Context, Result, ensure};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FAULT_POINTS: &[&str] =
     &["cargo", "build", "--release", "--package", "cortex-cli", "--features", "fault-points"];
@@ -20,6 +20,13 @@ pub(crate) fn programs(workplace: &Workplace) -> Result<Programs> {
     let is_right = has_fault_points(&programs.with_points)? && !has_fault_points(&programs.shipped)?;
     ensure!(is_right, "another build came between a build and its copy; run it again");
     Ok(programs)
+}
+
+/// Builds the program that ships alone.
+pub(crate) fn shipped(workplace: &Workplace) -> Result<PathBuf> {
+    let place = places(workplace).shipped;
+    build(workplace, SHIPPED, &place)?;
+    Ok(place)
 }
 
 /// What the last run built.

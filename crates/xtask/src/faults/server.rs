@@ -5,6 +5,7 @@ use super::http::{Http, KEY, Reply};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::net::SocketAddr;
@@ -58,9 +59,14 @@ struct Listening {
 
 impl Home {
     pub(crate) fn new(program: &Path, model_delay_ms: u64) -> Result<Self> {
+        Self::with_script(program, &expected::script(model_delay_ms))
+    }
+
+    /// A home whose model says what this script tells it to.
+    pub(crate) fn with_script(program: &Path, script: &Value) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("cortex-faults-").tempdir()?;
         let root = folder.path().canonicalize()?;
-        fs::write(root.join("script.json"), expected::script(model_delay_ms).to_string())?;
+        fs::write(root.join("script.json"), script.to_string())?;
         fs::create_dir(root.join("home"))?;
         Ok(Self { folder, root, program: program.to_owned(), wrapper: Vec::new(), variables: Vec::new() })
     }
@@ -177,6 +183,10 @@ impl Server {
             end(&mut self.child)?;
         }
         Ok(ended)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn has_ended(&mut self) -> Result<bool> {

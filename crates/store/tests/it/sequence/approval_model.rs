@@ -3,7 +3,9 @@
 use super::inbox_model::InboxModel;
 use super::outbox_model::OutboxModel;
 use cortex_store::AskedApproval;
-use cortex_types::{Approval, ApprovalId, ApprovalStatus, Decision, GrantId, Millis, NewApproval, NewReply};
+use cortex_types::{
+    Approval, ApprovalId, ApprovalStatus, Decision, GrantId, InboxStatus, Millis, NewApproval, NewReply,
+};
 
 #[derive(Clone)]
 pub(super) struct ModelQuestion {
@@ -70,7 +72,9 @@ impl ApprovalModel {
         let (now, inbox, outbox) = (around.now, around.inbox, around.outbox);
         let answered = if status != ApprovalStatus::Pending {
             Answered::Already
-        } else if expires_at <= now {
+        } else if expires_at <= now
+            || inbox.events[self.questions[question].event].status == InboxStatus::Failed
+        {
             self.close(question, Decision::Expired, inbox);
             Answered::Expired
         } else {
@@ -92,15 +96,21 @@ impl ApprovalModel {
         due
     }
 
-    /// The last answer wakes the event, and no other does.
+    /// What was approved wakes the event, and so does the last answer; a turn that runs looks by itself before it rests.
     fn close(&mut self, question: usize, decision: Decision, inbox: &mut InboxModel) {
         self.questions[question].status = decision.into();
         let event = self.questions[question].event;
         inbox.events[event].steps += 1;
-        let is_open = |question: &ModelQuestion| question.status == ApprovalStatus::Pending;
-        if !self.questions.iter().any(|question| question.event == event && is_open(question)) {
+        inbox.events[event].decided_since_claim = true;
+        if decision == Decision::Approved || !self.has_open(event) {
             inbox.wake(event);
         }
+    }
+
+    /// Whether a question of the event at this place is open.
+    pub(super) fn has_open(&self, event: usize) -> bool {
+        let is_open = |question: &ModelQuestion| question.status == ApprovalStatus::Pending;
+        self.questions.iter().any(|question| question.event == event && is_open(question))
     }
 
     pub(super) fn grant(&mut self, id: GrantId, question: usize, expires_at: Millis) {
@@ -139,6 +149,6 @@ impl ApprovalModel {
         }
         let unlike =
             self.questions.iter().find(|question| state(&question.asked.id) != Some(question.status))?;
-        Some(format!("{} is {:?} instead of {}", unlike.asked.id, state(&unlike.asked.id), unlike.status))
+        Some(format!("I6: {} is {:?} instead of {}", unlike.asked.id, state(&unlike.asked.id), unlike.status))
     }
 }

@@ -17,6 +17,7 @@ pub(super) struct ModelEvent {
     pub(super) steps: u32,
     restarts: u32,
     steps_at_claim: u32,
+    pub(super) decided_since_claim: bool,
     failed_with: Option<String>,
     /// Zero: at once.
     due_at: Millis,
@@ -34,6 +35,13 @@ impl ModelEvent {
         self.new.channel.clone().unwrap_or_else(|| self.new.source.clone())
     }
 
+    /// D9: the event waits for a person, its topic is free, and the attempt is given back. It goes on when somebody
+    /// answered while it ran.
+    fn rest(&mut self) {
+        self.status = if self.decided_since_claim { InboxStatus::Pending } else { InboxStatus::Waiting };
+        (self.attempts, self.due_at) = (self.attempts.saturating_sub(1), Millis(0));
+    }
+
     fn is_like(&self, row: &Event) -> bool {
         (&self.new.id, &self.new.text, self.topic()) == (&row.id, &row.text, row.topic.clone())
             && (self.status, self.attempts, &self.failed_with) == (row.status, row.attempts, &row.error)
@@ -47,6 +55,7 @@ pub(super) enum ModelEnd {
     Failed { reason: String, replies: Vec<NewReply> },
     RetryAt { due_at: Millis, reason: String },
     Parked,
+    Waiting,
 }
 
 #[derive(Clone, Default)]
@@ -80,6 +89,7 @@ impl InboxModel {
             steps: 0,
             restarts: 0,
             steps_at_claim: 0,
+            decided_since_claim: false,
             failed_with: None,
             due_at: Millis(0),
             found_due: false,
@@ -104,6 +114,7 @@ impl InboxModel {
             event.status = InboxStatus::Processing;
             event.attempts += 1;
             event.steps_at_claim = event.steps;
+            event.decided_since_claim = false;
         }
         ready.into_iter().map(|index| self.events[index].new.id.clone()).collect()
     }
@@ -138,20 +149,20 @@ impl InboxModel {
                 (event.status, event.due_at) = (InboxStatus::Pending, Millis(0));
                 event.attempts -= 1;
             }
+            ModelEnd::Waiting => event.rest(),
         }
         self.look_again(&topic);
     }
 
-    /// D9: the event waits for a person, its topic is free, and the attempt is given back.
     pub(super) fn wait(&mut self, index: usize, new_steps: u32) {
         let event = &mut self.events[index];
-        (event.status, event.attempts) = (InboxStatus::Waiting, event.attempts.saturating_sub(1));
+        event.rest();
         event.steps += new_steps;
         let topic = event.topic();
         self.look_again(&topic);
     }
 
-    /// The last question of the event is answered.
+    /// A question of the event is answered.
     pub(super) fn wake(&mut self, index: usize) {
         let event = &mut self.events[index];
         if event.status == InboxStatus::Waiting {

@@ -19,6 +19,10 @@ impl World {
             InboxOperation::Claim(claim) => self.claim(claim.limit).await.map(drop),
             InboxOperation::RecordStep { event } => self.record_step(event).await,
             InboxOperation::Answer(answer) => match self.running(answer.event) {
+                // A turn with an open question rests instead.
+                Some(index) if self.models.approvals.has_open(index) => {
+                    self.finish(index, ModelEnd::Waiting).await
+                }
                 Some(index) => self.finish(index, self.answer_of(index, &answer)).await,
                 None => Ok(()),
             },
@@ -168,7 +172,8 @@ impl World {
     }
 
     pub(super) async fn killed_in_answer(&mut self, answer: &Answer, after: &mut Models) -> TempDir {
-        let Some(index) = self.running(answer.event) else { return self.store.crash_image() };
+        let running = self.running(answer.event).filter(|index| !self.models.approvals.has_open(*index));
+        let Some(index) = running else { return self.store.crash_image() };
         let Ok(row) = self.row_of(index) else { return self.store.crash_image() };
         let end = self.answer_of(index, answer);
         after.inbox.finish(index, end.clone(), &mut after.outbox, self.now);
@@ -255,5 +260,6 @@ pub(super) fn turn_end(end: &ModelEnd) -> TurnEnd {
         ModelEnd::Failed { reason, replies } => TurnEnd::Failed { reason, replies },
         ModelEnd::RetryAt { due_at, reason } => TurnEnd::RetryAt { due_at, reason },
         ModelEnd::Parked => TurnEnd::Parked,
+        ModelEnd::Waiting => TurnEnd::Waiting,
     }
 }

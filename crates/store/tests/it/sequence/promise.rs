@@ -39,14 +39,25 @@ impl Promises {
         if self.decided.insert(id.clone()) { Ok(()) } else { Err(format!("I6: {id} was decided twice")) }
     }
 
-    /// I6: an event waits exactly as long as one of its questions is open.
+    /// I6: a question that was decided stays so; an event waits only while one of its questions is open, and does not end
+    /// before all are answered.
     pub(super) fn check_waiting(&self, rows: &[Event], approvals: &[Approval]) -> Result<(), String> {
+        let is_open_again = |approval: &&Approval| {
+            approval.status == ApprovalStatus::Pending && self.decided.contains(&approval.id)
+        };
+        if let Some(approval) = approvals.iter().find(is_open_again) {
+            return Err(format!("I6: {} is open again", approval.id));
+        }
         let open: BTreeSet<&EventId> = approvals
             .iter()
             .filter(|approval| approval.status == ApprovalStatus::Pending)
             .map(|approval| &approval.event)
             .collect();
-        let wrong = rows.iter().find(|row| (row.status == InboxStatus::Waiting) != open.contains(&row.id));
+        let wrong = rows.iter().find(|row| match row.status {
+            InboxStatus::Waiting => !open.contains(&row.id),
+            InboxStatus::Done => open.contains(&row.id),
+            InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Failed => false,
+        });
         match wrong {
             Some(row) => Err(format!("I6: {} is {} with the wrong questions open", row.id, row.status)),
             None => Ok(()),

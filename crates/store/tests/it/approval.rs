@@ -1,0 +1,133 @@
+//! A turn with two questions: each answer counts by itself, and one that comes while the turn runs is not lost.
+
+use cortex_store::{Answerer, ApprovalKey, AskedApproval, Claimed, Resolved, TurnEnd};
+use cortex_testkit::{TempStore, new_event, new_reply, topic};
+use cortex_types::{
+    ApprovalId, ApprovalStatus, Decision, InboxStatus, Millis, NewApproval, Step, StepBody, ToolEnding,
+};
+use ulid::Ulid;
+
+const NOW: Millis = Millis(1_000);
+
+struct Asked {
+    store: TempStore,
+    claimed: Claimed,
+    questions: Vec<ApprovalId>,
+}
+
+impl Asked {
+    /// An event that was asked about two calls and waits.
+    async fn two() -> Self {
+        let store = TempStore::create();
+        store.inbox().accept(new_event(&topic("test", "a"), "go both"), NOW).await.unwrap();
+        let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+        let questions: Vec<ApprovalId> = (0..2).map(|_| ApprovalId::from_ulid(Ulid::generate())).collect();
+        let asked = questions.iter().enumerate().map(|(number, id)| {
+            let call_id = format!("call {number}");
+            let body = StepBody::ApprovalAsked { call_id: call_id.clone(), approval: id.clone() };
+            let approval = NewApproval {
+                id: id.clone(),
+                token_sha256: [u8::try_from(number).unwrap(); 32],
+                call_id,
+                tool_name: "box.send".to_owned(),
+                tool_arguments_json: "{}".to_owned(),
+                binding: [9; 32],
+                expires_at: Millis(900_000),
+            };
+            let prompt = new_reply(&claimed.event.topic, "may I?");
+            (Step { number: 0, at: NOW, body }, AskedApproval { approval, prompt })
+        });
+        let (steps, asked) = asked.unzip();
+        store.approvals().suspend(&claimed.event, steps, asked, Vec::new(), NOW).await.unwrap();
+        Self { store, claimed, questions }
+    }
+
+    async fn decide(&self, question: usize, decision: Decision) -> Resolved {
+        let key = ApprovalKey::Id(self.questions[question].clone());
+        self.store.approvals().resolve(key, decision, Answerer::Owner, NOW, |_| None).await.unwrap()
+    }
+
+    async fn claim(&self) -> Option<Claimed> {
+        self.store.inbox().claim_next(1, NOW).await.unwrap().pop()
+    }
+
+    async fn event(&self) -> (InboxStatus, u32) {
+        let event = self.store.inbox().find(self.claimed.event.id.clone()).await.unwrap().unwrap();
+        (event.status, event.attempts)
+    }
+
+    /// The first call runs and is answered; then the turn rests.
+    async fn run_first_and_rest(&self, running: &Claimed, meanwhile: impl AsyncFnOnce()) {
+        let (call_id, name) = ("call 0".to_owned(), "box.send".to_owned());
+        let started = StepBody::ToolStarted { call_id: call_id.clone(), name: name.clone(), mutates: true };
+        let answered =
+            StepBody::ToolAnswered { call_id, name, text: "sent".to_owned(), ending: ToolEnding::Done };
+        let number = u32::try_from(running.steps.len()).unwrap();
+        let record = async |number, body| {
+            let steps = vec![Step { number, at: NOW, body }];
+            self.store
+                .turns()
+                .record_steps(&running.event, steps, Vec::new(), Vec::new(), NOW)
+                .await
+                .unwrap();
+        };
+        record(number, started).await;
+        meanwhile().await;
+        record(number + 1, answered).await;
+        self.store.turns().finish_turn(&running.event, TurnEnd::Waiting, Vec::new(), NOW).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_approved_wakes_its_turn_while_another_question_is_open() {
+    let asked = Asked::two().await;
+    assert_eq!(asked.event().await, (InboxStatus::Waiting, 0));
+    asked.decide(0, Decision::Approved).await;
+    let running = asked.claim().await.expect("what was approved runs at once");
+    asked.run_first_and_rest(&running, async || {}).await;
+    assert_eq!(asked.event().await, (InboxStatus::Waiting, 0), "waiting again costs no attempt");
+    assert!(asked.claim().await.is_none());
+}
+
+#[tokio::test]
+async fn a_denial_alone_wakes_nothing() {
+    let asked = Asked::two().await;
+    asked.decide(1, Decision::Denied).await;
+    assert!(asked.claim().await.is_none());
+    asked.decide(0, Decision::Denied).await;
+    assert_eq!(asked.claim().await.unwrap().steps.len(), 4);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_while_the_first_call_runs_is_journaled_and_the_turn_goes_on() {
+    let asked = Asked::two().await;
+    asked.decide(0, Decision::Approved).await;
+    let running = asked.claim().await.unwrap();
+    let meanwhile = async || drop(asked.decide(1, Decision::Approved).await);
+    asked.run_first_and_rest(&running, meanwhile).await;
+    assert_eq!(asked.event().await, (InboxStatus::Pending, 0));
+    let kinds: Vec<&str> = asked.claim().await.unwrap().steps.iter().map(|step| step.body.kind()).collect();
+    let expected = [
+        "approval_asked",
+        "approval_asked",
+        "approval_decided",
+        "tool_started",
+        "approval_decided",
+        "tool_answered",
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[tokio::test]
+async fn a_question_of_a_turn_that_failed_can_no_longer_be_approved() {
+    let asked = Asked::two().await;
+    asked.decide(0, Decision::Approved).await;
+    let running = asked.claim().await.unwrap();
+    let failed = TurnEnd::Failed { reason: "broken".to_owned(), replies: Vec::new() };
+    asked.store.turns().finish_turn(&running.event, failed, Vec::new(), NOW).await.unwrap();
+    let Resolved::Expired(approval) = asked.decide(1, Decision::Approved).await else {
+        panic!("nobody may be told that it runs")
+    };
+    assert_eq!(approval.status, ApprovalStatus::Expired);
+    assert_eq!(asked.event().await.0, InboxStatus::Failed);
+}

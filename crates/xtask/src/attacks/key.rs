@@ -1,0 +1,155 @@
+//! Keys: guessed, revoked, and used for what they are not for.
+
+use super::Attack;
+use super::door::routes;
+use super::judgement::Judgement;
+use super::socket::{Posing, Socket};
+use super::target::{Arena, Said};
+use super::wire::Request;
+use crate::faults::Extent;
+use crate::faults::http::KEY;
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack { name: "keys_cannot_be_guessed_fast", statement: "8", extent: Extent::Short, run: guessing },
+    Attack { name: "a_revoked_key_is_out_at_once", statement: "9", extent: Extent::Short, run: revoked },
+    Attack { name: "a_key_is_for_one_source", statement: "10", extent: Extent::Short, run: one_source },
+    Attack {
+        name: "a_connector_key_opens_no_other_route",
+        statement: "10",
+        extent: Extent::Short,
+        run: other_routes,
+    },
+    Attack {
+        name: "no_answer_tells_what_others_have",
+        statement: "45",
+        extent: Extent::Short,
+        run: no_oracle,
+    },
+];
+
+fn guessing(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let codes: Vec<u16> = (0..20)
+        .map(|number| Ok(target.ask(&Request::get("/api/v2/status").key(&format!("guess-{number}")))?.code))
+        .collect::<Result<_>>()?;
+    judgement.demand(codes[..10].iter().all(|code| *code == 401), || format!("{codes:?}"));
+    judgement.demand(codes[10..].iter().all(|code| *code == 429), || format!("{codes:?}"));
+    let right = target.ask(&Request::get("/api/v2/status").owner())?.code;
+    judgement.control(right == 200, || format!("the right key from the same peer: {right}"));
+    Ok(())
+}
+
+fn revoked(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let key = target.connector_key("telegram")?;
+    let posing = Posing { source: "telegram", connector_id: "telegram", conversation: "c", user: None };
+    let mut socket = Socket::open(&target, Some(&key), "")?;
+    socket.say(&posing, "1", "hello", &Value::Null)?;
+    let answered = socket.wait_for(|frame| frame["type"] == "assistant.message.outbound");
+    judgement.control(answered.is_ok(), || "the key's socket is not answered".to_owned());
+    // A poll that waits for half a minute.
+    let body = json!({"source": "telegram", "waitSeconds": 30});
+    let mut poll = Request::post("/outbox/poll", &body).key(&key).start(target.port)?;
+    std::thread::sleep(Duration::from_millis(300));
+    let revoked = target.ask(&Request::post("/api/v2/keys/revoke", &json!({"key": "telegram"})).owner())?;
+    judgement
+        .control(revoked.code == 200, || format!("revoking answers {} {}", revoked.code, revoked.text()));
+    let started = Instant::now();
+    let next = target.ask(&Request::post("/outbox/poll", &body).key(&key))?.code;
+    judgement.demand(next == 401, || format!("the next call answers {next}"));
+    let mut rest = Vec::new();
+    // However it ends, it ends now.
+    poll.read_to_end(&mut rest).unwrap_or_default();
+    let took = started.elapsed();
+    judgement.demand(took < Duration::from_secs(3), || format!("its waiting poll lived on for {took:?}"));
+    let closed =
+        socket.wait_for(|_| false).is_err() && socket.say(&posing, "2", "still here", &Value::Null).is_err();
+    judgement.demand(closed, || "its socket lives on".to_owned());
+    Ok(())
+}
+
+fn one_source(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let (telegram, _slack) = (target.connector_key("telegram")?, target.connector_key("slack")?);
+    let said = |source: &'static str, id: &'static str| Said { source, ..Said::at_terminal(id, "hello") };
+    judgement.control(target.ingest(&telegram, &said("telegram", "1"))?.code == 202, || {
+        "its own source".to_owned()
+    });
+    for other in ["slack", "cli", "openai", "telegram2", "Telegram", "telegram ", "hook:x", "local:telegram"]
+    {
+        let code = target.ingest(&telegram, &said(other, "2"))?.code;
+        judgement.demand(matches!(code, 400 | 403), || format!("an event as {other}: {code}"));
+        let poll = Request::post("/outbox/poll", &json!({"source": other})).key(&telegram);
+        let code = target.ask(&poll)?.code;
+        judgement.demand(matches!(code, 400 | 403), || format!("a poll of {other}: {code}"));
+    }
+    target.ingest(KEY, &said("slack", "3"))?;
+    let message = target.wait_for_message(KEY, "slack", |_| true)?;
+    let lease = json!({"messageId": message["messageId"], "leaseToken": message["leaseToken"]});
+    let code = target.ask(&Request::post("/outbox/ack", &lease).key(&telegram))?.code;
+    judgement.demand(matches!(code, 403 | 404), || format!("acks a message of slack: {code}"));
+    Ok(())
+}
+
+fn other_routes(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let key = target.connector_key("telegram")?;
+    let own = ["/ingest", "/connector", "/api/cortex-m/v1/connector", "/api/v2/events/x/live"];
+    let is_own = |path: &str| own.contains(&path) || path.starts_with("/outbox/");
+    let open = ["/health", "/healthz", "/readyz"];
+    let is_open = |path: &str| {
+        open.contains(&path)
+            || ["/approve/", "/hooks/", "/connector/", "/api/cortex-m/v1/connector/"]
+                .iter()
+                .any(|start| path.starts_with(start))
+    };
+    let poll = target.ask(&Request::post("/outbox/poll", &json!({"source": "telegram"})).key(&key))?;
+    judgement.control(poll.code == 200, || format!("its own poll: {}", poll.code));
+    for (method, path) in routes(&target)?.into_iter().filter(|(_, path)| !is_own(path) && !is_open(path)) {
+        let code = target.ask(&Request::new(method, path.as_str()).key(&key))?.code;
+        judgement.demand(code == 403, || format!("{method} {path}: {code}"));
+    }
+    Ok(())
+}
+
+fn no_oracle(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let key = target.connector_key("telegram")?;
+    let mine = target.ingest(&key, &Said { source: "telegram", ..Said::at_terminal("1", "hello") })?;
+    let theirs = target.ingest(KEY, &Said::at_terminal("2", "hello"))?;
+    target.wait_until_idle()?;
+    let live = |id: &str| target.ask(&Request::get(format!("/api/v2/events/{id}/live")).key(&key));
+    let seen = live(&mine.field("eventId"))?.code;
+    judgement.control(seen == 200, || format!("its own event: {seen}"));
+    let (there, not_there) = (live(&theirs.field("eventId"))?, live("evt_01J00000000000000000000000")?);
+    judgement.demand((there.code, &there.body) == (not_there.code, &not_there.body), || {
+        format!(
+            "another's event answers {} {}, none {} {}",
+            there.code,
+            there.text(),
+            not_there.code,
+            not_there.text()
+        )
+    });
+    let message = target.wait_for_message(KEY, "cli", |_| true)?;
+    let ack = |id: &str| {
+        let body = json!({"messageId": id, "leaseToken": "lease_01J00000000000000000000000"});
+        target.ask(&Request::post("/outbox/ack", &body).key(&key))
+    };
+    let there = ack(message["messageId"].as_str().unwrap_or_default())?;
+    let not_there = ack("out_01J00000000000000000000000")?;
+    judgement.demand((there.code, &there.body) == (not_there.code, &not_there.body), || {
+        format!(
+            "another's message answers {} {}, none {} {}",
+            there.code,
+            there.text(),
+            not_there.code,
+            not_there.text()
+        )
+    });
+    Ok(())
+}

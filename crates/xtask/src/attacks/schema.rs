@@ -1,0 +1,99 @@
+//! Tools that describe themselves so that checking a call never ends.
+
+use super::Attack;
+use super::far_side::within;
+use super::judgement::Judgement;
+use super::target::{Arena, Said, Setup};
+use crate::faults::Extent;
+use crate::faults::http::KEY;
+use anyhow::Result;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+pub(crate) const ATTACKS: &[Attack] = &[Attack {
+    name: "no_schema_of_a_tool_hangs_the_server",
+    statement: "56",
+    extent: Extent::Short,
+    run: schemas,
+}];
+
+/// How long the owner waits for an answer beside a hostile call.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn hostile() -> Vec<(&'static str, Value)> {
+    let doubling: Map<String, Value> = (0..40)
+        .map(|level| {
+            let next = json!({"$ref": format!("#/$defs/a{}", level + 1)});
+            (
+                format!("a{level}"),
+                json!({"anyOf": [{"allOf": [next.clone(), false]}, {"allOf": [next, false]}]}),
+            )
+        })
+        .chain([("a40".to_owned(), json!({"type": "object"}))])
+        .collect();
+    let patterns: Map<String, Value> = (0..900)
+        .map(|number| {
+            (format!("^(a{number}|b?){{1,200}}(c+)+$"), json!({"pattern": "^(([a-z])+.)+[A-Z]([a-z])+$"}))
+        })
+        .collect();
+    let deep = (0..60)
+        .fold(json!({"type": "string"}), |inner, _| json!({"type": "object", "properties": {"a": inner}}));
+    vec![
+        ("doubling", json!({"type": "object", "$defs": doubling, "$ref": "#/$defs/a0"})),
+        ("patterns", json!({"type": "object", "patternProperties": patterns})),
+        (
+            "itself",
+            json!({"type": "object", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}),
+        ),
+        ("deep", deep),
+        ("remote", json!({"type": "object", "$ref": "http://127.0.0.1:1/schema.json"})),
+        (
+            "numbers",
+            json!({"type": "object", "properties": {"n": {"type": "number", "multipleOf": 1e-300, "maximum": 1e308}}}),
+        ),
+    ]
+}
+
+fn schemas(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    for (name, schema) in hostile() {
+        let manifest = json!({"id": "bad", "name": "bad", "version": "0.1.0", "runtimeApiVersion": "1", "main": "main.js"});
+        let main = format!(
+            "export default {{ listTools() {{ return [{{ name: 'bad.call', description: 'Does harm.', inputSchema: {schema}, \
+             mutatesState: false }}]; }}, async execute() {{ return {{ content: 'done' }}; }} }};"
+        );
+        let arguments = json!({"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", "n": 1e308});
+        let setup = Setup {
+            settings: json!({"skillDirs": ["skills"]}),
+            script: json!({"answers": [
+                {"when": {"afterTool": "bad.call"}, "say": "called"},
+                {"when": {"startsWith": "call"}, "toolCalls": [{"name": "bad.call", "arguments": arguments}]},
+            ], "otherwise": {"say": "re: {{user}}"}}),
+            files: vec![
+                ("skills/bad/skill.json".to_owned(), manifest.to_string()),
+                ("skills/bad/main.js".to_owned(), main),
+            ],
+        };
+        // A start that is refused with a reason is as good as a refused call; one that hangs is not.
+        let arena = arena.clone();
+        let started = within(PATIENCE, move || arena.server_with(&setup));
+        judgement.demand(started.is_some(), || format!("{name}: the start hangs"));
+        let Some(Ok(target)) = started else { continue };
+        let answered = within(PATIENCE, move || {
+            for call in 0..3 {
+                let (id, topic) = (format!("call-{call}"), format!("call-{call}"));
+                target.ingest(KEY, &Said { topic: &topic, ..Said::at_terminal(&id, "call it") })?;
+            }
+            target.ingest(KEY, &Said::at_terminal("beside", "hello"))?;
+            target.wait_for_message(KEY, "cli", |message| message["text"] == "re: hello")?;
+            target.wait_until_idle()
+        });
+        judgement.demand(matches!(answered, Some(Ok(()))), || {
+            format!("{name}: the owner is not answered beside it")
+        });
+    }
+    let target = arena.server()?;
+    target.ingest(KEY, &Said::at_terminal("1", "hello"))?;
+    let answered = target.wait_for_message(KEY, "cli", |message| message["text"] == "re: hello");
+    judgement.control(answered.is_ok(), || "no answer without a hostile tool either".to_owned());
+    Ok(())
+}
