@@ -36,6 +36,7 @@ mod poll;
 mod provider;
 mod sample;
 mod schedule;
+mod share;
 mod sleep;
 mod status;
 mod storage;
