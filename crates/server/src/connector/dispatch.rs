@@ -2,8 +2,8 @@
 
 use super::frame::{OutboundMessage, outbound};
 use super::hub::{Hub, HubParts};
-use cortex_store::{ConnectorBinding, MessageCause, ReturnedLease, StoreError};
 use cortex_runtime::wait_until;
+use cortex_store::{ConnectorBinding, MessageCause, ReturnedLease, StoreError};
 use cortex_types::limits::POLL_BATCH_MAX;
 use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, is_machine_channel};
 use futures::future::join_all;

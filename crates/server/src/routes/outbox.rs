@@ -12,8 +12,8 @@ use cortex_api::{
     AckAnswer, AckRequest, AckStatus, ErrorBody, ErrorCode, NackAnswer, NackRequest, NackStatus, PollAnswer,
     PollRequest, PolledMessage,
 };
-use cortex_store::{Acked, LeaseRefused, Nack, Nacked, OutboxListener, Ring};
 use cortex_runtime::wait_until;
+use cortex_store::{Acked, LeaseRefused, Nack, Nacked, OutboxListener, Ring};
 use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
 use cortex_types::{Delivery, LeaseToken, OutboxId};
 use fail::fail_point;

@@ -93,7 +93,8 @@ async fn after_eight_hours_of_sleep_questions_are_over_schedules_caught_up_once_
     assert!(!records.iter().any(|slot| slot["outcome"] == "fired"), "{records:?}");
     let events = eventually("the run", async || {
         let inbox = server.get("/api/v2/inbox").await.json();
-        let runs = inbox["items"].as_array()?.iter().filter(|row| row["text"].as_str().unwrap().contains("stretch"));
+        let runs =
+            inbox["items"].as_array()?.iter().filter(|row| row["text"].as_str().unwrap().contains("stretch"));
         let runs: Vec<Value> = runs.cloned().collect();
         (!runs.is_empty()).then_some(runs)
     })
@@ -103,7 +104,10 @@ async fn after_eight_hours_of_sleep_questions_are_over_schedules_caught_up_once_
     assert_eq!(signed_at(&server, "fresh", time.wall().0).await, 202);
     assert_eq!(signed_at(&server, "stale", before).await, 401);
     let again = server.poll(&json!({ "source": "telegram", "leaseSeconds": 60 })).await;
-    assert!(again.iter().any(|message| held.iter().any(|old| old["id"] == message["id"])), "leases ended in the sleep");
+    assert!(
+        again.iter().any(|message| held.iter().any(|old| old["id"] == message["id"])),
+        "leases ended in the sleep"
+    );
 }
 
 #[tokio::test(start_paused = true)]
