@@ -273,7 +273,7 @@ fn inbox() -> impl Strategy<Value = InboxOperation> {
             .prop_map(|(event, after_ms)| InboxOperation::RetryLater { event, after_ms }),
         1 => place().prop_map(|event| InboxOperation::Park { event }),
         2 => place().prop_map(|event| InboxOperation::Fail { event }),
-        2 => (place(), end_fault()).prop_map(|(event, fault)| InboxOperation::BrokenEnd { event, fault }),
+        4 => (place(), end_fault()).prop_map(|(event, fault)| InboxOperation::BrokenEnd { event, fault }),
         1 => place().prop_map(|event| InboxOperation::FinishAgain { event }),
         2 => place().prop_map(|event| InboxOperation::RetryFailed { event }),
     ]

@@ -32,9 +32,9 @@ const OLD_RELEASE: &str = "UPDATE topics SET head_seq = NULL, head_priority = NU
     AND coalesce((SELECT mode FROM channel_modes WHERE channel = topics.source),
       (SELECT mode FROM channel_modes WHERE channel = ''), '') = 'off'";
 
-/// A row once refused what no integer of the database holds; here it refuses the second such count.
-const UNCLAMPED_COUNT: &str =
-    "CREATE UNIQUE INDEX IF NOT EXISTS unclamped ON usage(input_tokens) WHERE input_tokens >= 1000000000000";
+/// A row once refused what no integer of the database holds; here it refuses the clamped count too.
+const UNCLAMPED_COUNT: &str = "CREATE INDEX IF NOT EXISTS unclamped
+    ON usage(CASE WHEN input_tokens >= 1000000000000 THEN json('{' || input_tokens) END)";
 
 /// The channel that a source is.
 pub(super) fn channel_of(source: &str) -> &str {
