@@ -14,6 +14,10 @@ pub const CHAT_VALUES_BYTES_MAX: usize = 24 * 1024 * 1024;
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Longest identifier-like field of an event (source, ids, topic, user).
 pub const FIELD_CHARS_MAX: usize = 512;
+/// Longest name of a connector without a key.
+pub const LOCAL_NAME_CHARS_MAX: usize = 128;
+/// Most connectors without a key that are remembered; those that were silent longest are forgotten first.
+pub const LOCAL_CONNECTORS_MAX: u32 = 256;
 /// Most messages one poll hands out.
 pub const POLL_BATCH_MAX: u32 = 100;
 pub const LEASE_SECONDS_MIN: u32 = 10;
