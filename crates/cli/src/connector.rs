@@ -253,6 +253,7 @@ impl<'a> Connector<'a> {
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
             wait_seconds: None,
+            topic_key: None,
         };
         Ok(self.client.poll(&request).await?.messages)
     }

@@ -194,6 +194,7 @@ impl Stdio {
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
             wait_seconds: None,
+            topic_key: None,
         };
         Ok(self.client.poll(&request).await?.messages)
     }

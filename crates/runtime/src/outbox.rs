@@ -28,6 +28,18 @@ impl OutboxDesk {
         self.claim(self.request(source, max, lease, ordered)).await
     }
 
+    /// The same of one topic alone.
+    pub async fn poll_topic(
+        &self,
+        topic: TopicRef,
+        max: Option<u32>,
+        lease: Option<Duration>,
+        ordered: bool,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let request = self.request(topic.source, max, lease, ordered);
+        self.claim(OutboxPoll { topic_key: Some(topic.topic_key), ..request }).await
+    }
+
     fn request(
         &self,
         source: String,
@@ -43,6 +55,7 @@ impl OutboxDesk {
             ordered,
             attempts_max: config.outbox_max_attempts,
             pushed: false,
+            topic_key: None,
         }
     }
 

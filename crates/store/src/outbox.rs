@@ -36,6 +36,8 @@ pub struct OutboxPoll {
     pub attempts_max: u32,
     /// The holder is a part of this process: its leases end with it.
     pub pushed: bool,
+    /// Only what goes to this topic of the source.
+    pub topic_key: Option<String>,
 }
 
 /// A message as the outbox keeps it.

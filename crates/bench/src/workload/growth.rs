@@ -234,6 +234,7 @@ impl Aged {
                 ordered: false,
                 attempts_max: 10,
                 pushed: false,
+                topic_key: None,
             };
             let started = Instant::now();
             let polled = self.store.outbox().claim_due(poll, now).await?;

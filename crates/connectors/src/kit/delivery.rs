@@ -130,6 +130,7 @@ impl<P: Platform> Connector<P> {
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
             wait_seconds: None,
+            topic_key: None,
         };
         let messages = self.client.poll(&request).await?.messages;
         Ok(self.in_hand().take(messages))

@@ -35,6 +35,7 @@ pub(crate) fn poll_of(source: &str) -> OutboxPoll {
         ordered: false,
         attempts_max: 3,
         pushed: false,
+        topic_key: None,
     }
 }
 
