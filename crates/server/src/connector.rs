@@ -2,14 +2,19 @@
 
 use crate::auth::Caller;
 use crate::refusal::Refusal;
+use crate::share::{Kind, Place, Share};
+use crate::speaker;
+use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use cortex_api::ErrorCode;
 use cortex_api::{CLOSE_SESSION, CLOSE_TRY_LATER, uuid_text};
-use cortex_store::{ConnectorBinding, ConnectorSession, StoreError};
+use cortex_store::{ConnectorBinding, ConnectorSession, Store, StoreError};
+use cortex_types::Clock;
 use cortex_types::limits::BODY_BYTES_MAX;
 use sha2::{Digest, Sha256};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,22 +23,26 @@ mod answer;
 mod dispatch;
 mod frame;
 mod hub;
+mod local;
 mod recent;
 mod socket;
 
 pub(crate) use hub::{Hub, HubParts};
+pub(crate) use local::LocalConnectors;
 use recent::RecentAnswers;
 
-/// Sockets whose session is not checked yet; a further one is asked to come back.
+/// Sessions that are checked at once; others wait for their turn.
 const HANDSHAKES_MAX: usize = 32;
+/// Sockets without a good session that are open until they have read why; a further one is refused unopened.
+const REFUSED_MAX: usize = 32;
 /// Sockets open at once.
 const SOCKETS_MAX: usize = 4_096;
-/// How long the check of a session may take.
+/// How long the check of a session may take, and the wait for it.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 /// How long a socket that is refused may take to go.
 const REFUSED_GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Over the limit a frame is still read to its end, so that the refusal reaches who sent it; over this it is not.
-const FRAME_BYTES_HARD_MAX: usize = 4 * BODY_BYTES_MAX;
+const FRAME_BYTES_HARD_MAX: usize = 2 * BODY_BYTES_MAX;
 /// Frames that are written together; every batch is flushed.
 const WRITE_AT_ONCE_BYTES: usize = 32 * 1024;
 /// Small, because most sockets are idle.
@@ -42,19 +51,28 @@ const SOCKET_BUFFER_BYTES: usize = 4 * 1024;
 /// The door's own state.
 pub(crate) struct ConnectorDoor {
     pub(crate) hub: Hub,
+    /// Connectors that come without a key.
+    pub(crate) local: LocalConnectors,
     recent: RecentAnswers,
-    handshakes: Arc<Semaphore>,
+    handshakes: Semaphore,
+    refused: Arc<Semaphore>,
     places: Arc<Semaphore>,
 }
 
 impl ConnectorDoor {
-    pub(crate) fn new(hub: Hub) -> Self {
-        Self {
+    pub(crate) async fn assemble(
+        hub: Hub,
+        store: &Store,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
             hub,
+            local: LocalConnectors::read(store.clone(), Arc::clone(clock)).await?,
             recent: RecentAnswers::default(),
-            handshakes: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
+            handshakes: Semaphore::new(HANDSHAKES_MAX),
+            refused: Arc::new(Semaphore::new(REFUSED_MAX)),
             places: Arc::new(Semaphore::new(SOCKETS_MAX)),
-        }
+        })
     }
 
     /// Waits until every socket is gone.
@@ -76,6 +94,8 @@ pub(crate) struct Wants {
     pub(crate) ack: bool,
     /// Who it says it is, beside the session.
     pub(crate) brings: Option<Caller>,
+    pub(crate) peer: IpAddr,
+    pub(crate) standing: Arc<Standing>,
 }
 
 /// Opens a session and gives its id, which is kept only as a digest.
@@ -92,43 +112,48 @@ pub(crate) async fn open_session(
     Ok(id)
 }
 
-/// Upgrades the connection. The session is checked on the open socket, because its refusal is a close code.
-pub(crate) fn open_socket(
+/// Checks the session, then upgrades the connection in any case: the refusal is a close code.
+pub(crate) async fn open_socket(
     app: AppState,
     upgrade: WebSocketUpgrade,
     session: String,
     wants: Wants,
 ) -> Result<Response, Refusal> {
-    let handshake = Arc::clone(&app.connector_door.handshakes).try_acquire_owned();
-    let handshake = handshake
-        .map_err(|_| Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1)))?;
+    let door = &app.connector_door;
+    let later = || Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1));
+    // First come, first checked: whoever comes with many bogus sessions is in front of an honest one only once.
+    let handshake = tokio::time::timeout(HANDSHAKE_MAX, door.handshakes.acquire()).await;
+    let handshake = handshake.map_err(|_| later())?;
+    let admitted = admit(&app, &session, &wants).await;
+    drop(handshake);
     let upgrade = upgrade
         .read_buffer_size(SOCKET_BUFFER_BYTES)
         .write_buffer_size(WRITE_AT_ONCE_BYTES)
         .max_message_size(FRAME_BYTES_HARD_MAX)
         .max_frame_size(FRAME_BYTES_HARD_MAX);
-    Ok(upgrade.on_upgrade(move |socket| async move {
-        match admit(&app, &session, &wants).await {
-            Ok((session, place)) => {
-                drop(handshake);
-                socket::Socket::new(app, socket, session, &wants).serve().await;
-                drop(place);
-            }
-            // It keeps its place among those that wait until it is gone: so many strangers and no more.
-            Err(refused) => {
-                close(socket, refused.code, refused.reason).await;
-                drop(handshake);
-            }
+    match admitted {
+        Ok(admitted) => {
+            Ok(upgrade.on_upgrade(move |socket| socket::Socket::new(app, socket, admitted, &wants).serve()))
         }
-    }))
+        Err(refused) => {
+            let place = Arc::clone(&door.refused).try_acquire_owned().map_err(|_| later())?;
+            Ok(upgrade.on_upgrade(move |socket| async move {
+                close(socket, refused.code, refused.reason).await;
+                drop(place);
+            }))
+        }
+    }
 }
 
 /// A session whose socket may speak.
 struct Admitted {
     sha256: [u8; 32],
     session: ConnectorSession,
-    /// The one source that the session's key may use.
-    scope: Option<String>,
+    /// Whoever opened the session.
+    caller: Caller,
+    share: Arc<Share>,
+    /// Among all sockets, and among those of its caller.
+    places: Option<(OwnedSemaphorePermit, Place)>,
 }
 
 struct Closed {
@@ -136,14 +161,15 @@ struct Closed {
     reason: &'static str,
 }
 
-async fn admit(app: &AppState, id: &str, wants: &Wants) -> Result<(Admitted, OwnedSemaphorePermit), Closed> {
+async fn admit(app: &AppState, id: &str, wants: &Wants) -> Result<Admitted, Closed> {
     let checked = tokio::time::timeout(HANDSHAKE_MAX, check_session(app, id, wants)).await;
     let busy = Closed { code: CLOSE_TRY_LATER, reason: "the server is busy; try again later" };
     let Ok(Ok(checked)) = checked else { return Err(busy) };
     let unknown = "this session is unknown or over; get a new one from GET /connector";
-    let session = checked.ok_or(Closed { code: CLOSE_SESSION, reason: unknown })?;
-    let place = Arc::clone(&app.connector_door.places).try_acquire_owned().map_err(|_| busy)?;
-    Ok((session, place))
+    let mut admitted = checked.ok_or(Closed { code: CLOSE_SESSION, reason: unknown })?;
+    let place = Arc::clone(&app.connector_door.places).try_acquire_owned().ok();
+    admitted.places = place.zip(admitted.share.place(Kind::Socket).ok());
+    if admitted.places.is_some() { Ok(admitted) } else { Err(busy) }
 }
 
 async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option<Admitted>, StoreError> {
@@ -165,11 +191,8 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     {
         session.binding = app.store.connectors().bind_session(sha256, binding, now).await?;
     }
-    let scope = match caller {
-        Caller::Connector(key) => Some(key.source),
-        Caller::Owner | Caller::Anybody => None,
-    };
-    Ok(Some(Admitted { sha256, session, scope }))
+    let share = app.shares.of(&caller, wants.peer);
+    Ok(Some(Admitted { sha256, session, caller, share, places: None }))
 }
 
 /// Who a session speaks for before its first event: known when the connector was heard before.
@@ -180,15 +203,19 @@ fn known_binding(app: &AppState, caller: &Caller, connector_id: Option<String>) 
             let learned = settings.sources.get(&key.source).cloned();
             (connector_id.or(learned)?, key.source.clone())
         }
-        Caller::Owner | Caller::Anybody => {
+        Caller::Owner => {
             let connector_id = connector_id?;
             let source = settings.sources.iter().find(|(_, channel)| **channel == connector_id)?.0.clone();
             (connector_id, source)
         }
+        Caller::Anybody => {
+            let connector_id = connector_id?;
+            let source = app.connector_door.local.source_of(&connector_id)?;
+            (connector_id, source)
+        }
     };
-    // Nobody without a key speaks for a source that has one.
-    let is_allowed = *caller != Caller::Anybody || !app.keys.guards(&source);
-    is_allowed.then_some(ConnectorBinding { connector_id, source })
+    let claim = ConnectorBinding { connector_id, source };
+    speaker::of_socket(app, caller, &claim).is_ok().then_some(claim)
 }
 
 async fn close(mut socket: WebSocket, code: u16, reason: &'static str) {

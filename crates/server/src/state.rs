@@ -7,6 +7,7 @@ use crate::connector::ConnectorDoor;
 use crate::guard::Doors;
 use crate::hook::Hooks;
 use crate::openai::Followed;
+use crate::share::Shares;
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_runtime::{Gardener, Intake, OutboxDesk, Runtime};
@@ -38,6 +39,7 @@ pub(crate) struct App {
     /// What is waited for at OpenAI's door.
     pub(crate) followed: Followed,
     pub(crate) doors: Doors,
+    pub(crate) shares: Shares,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) address: SocketAddr,
     pub(crate) started_at: Millis,

@@ -115,6 +115,34 @@ pub(crate) const KEYS: &[Key] = &[
         Fallback::EmptyObject,
         "{\"allowLocal\": false} asks connectors on this machine for a key at /connector, as all others are asked.",
     ),
+    count(
+        "maxRequestsPerKey",
+        16,
+        100_000,
+        1_024,
+        "Requests that one key may have running at once; half of them may be polls that wait.",
+    ),
+    count(
+        "ownerRequestsPerMinute",
+        0,
+        60_000_000,
+        6_000_000,
+        "Requests that the owner's keys may make in a minute; 0 is no limit.",
+    ),
+    count(
+        "keyRequestsPerMinute",
+        0,
+        60_000_000,
+        600_000,
+        "Requests that each connector's key may make in a minute; 0 is no limit.",
+    ),
+    count(
+        "keylessRequestsPerMinute",
+        0,
+        60_000_000,
+        60_000,
+        "Requests that each address may make in a minute without a key, where none is needed; 0 is no limit.",
+    ),
     key(
         "ollamaUrl",
         Kind::Url,
@@ -269,8 +297,8 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "skillIsolation",
         Kind::Choice(&["thread", "process"]),
-        Fallback::Text("thread"),
-        "Where a skill runs: on a thread of the server, or in a process of its own that can be killed.",
+        Fallback::Text("process"),
+        "Where a skill runs: in a process of its own that can be killed and reaches only its database, or on a thread of the server.",
     ),
     key(
         "undeclaredTools",

@@ -1,6 +1,6 @@
 //! Frames: CloudEvents from a connector are checked, events for it are written.
 
-use crate::body::is_too_deep;
+use crate::body::{TooMuch, weigh};
 use crate::moment::parse_iso;
 use crate::routes::ingest::read_priority;
 use cortex_api::{
@@ -9,7 +9,7 @@ use cortex_api::{
 };
 use cortex_runtime::IncomingEvent;
 use cortex_store::ConnectorBinding;
-use cortex_types::limits::{FIELD_CHARS_MAX, JSON_DEPTH_MAX};
+use cortex_types::limits::{FIELD_CHARS_MAX, JSON_DEPTH_MAX, JSON_VALUES_BYTES_MAX};
 use cortex_types::{Millis, OutboxId, is_machine_channel};
 use serde_json::{Map, Value};
 
@@ -25,8 +25,22 @@ pub(super) enum Frame {
 
 /// An event for the inbox, with the connector that it names.
 pub(super) struct Inbound {
-    pub(super) connector_id: String,
+    /// As it calls itself.
+    pub(super) claim: ConnectorBinding,
     pub(super) event: IncomingEvent,
+}
+
+impl Inbound {
+    /// The refusal of this event.
+    pub(super) fn refused(self, code: FrameErrorCode, message: String) -> FrameError {
+        FrameError {
+            code,
+            message,
+            id: Some(self.event.external_message_id),
+            connector_id: Some(self.claim.connector_id),
+            conversation_id: Some(self.event.topic_key),
+        }
+    }
 }
 
 /// A frame that was not accepted, and what it was about as far as that can be told.
@@ -53,8 +67,12 @@ pub(super) fn read_frame(text: &str, now: Millis) -> Result<Frame, FrameError> {
         connector_id: None,
         conversation_id: None,
     };
-    if is_too_deep(text.as_bytes()) {
-        return Err(invalid(format!("the frame must not be nested deeper than {JSON_DEPTH_MAX} levels")));
+    match weigh(text.as_bytes(), JSON_VALUES_BYTES_MAX) {
+        Ok(_) => {}
+        Err(TooMuch::Depth) => {
+            return Err(invalid(format!("the frame must not be nested deeper than {JSON_DEPTH_MAX} levels")));
+        }
+        Err(TooMuch::Values) => return Err(invalid("the frame has too many values; send fewer".to_owned())),
     }
     let event = match serde_json::from_str(text) {
         Ok(Value::Object(event)) => event,
@@ -208,7 +226,6 @@ impl Check {
         });
         let event = IncomingEvent {
             idempotency_key: format!("{}:{}", head.source, head.id),
-            source: head.source,
             external_message_id: head.id,
             topic_key,
             user_id,
@@ -216,9 +233,8 @@ impl Check {
             occurred_at: head.occurred_at,
             metadata_json: (!metadata.is_empty()).then(|| Value::Object(metadata).to_string()),
             priority,
-            channel: Some(connector_id.clone()),
         };
-        Inbound { connector_id, event }
+        Inbound { claim: ConnectorBinding { connector_id, source: head.source }, event }
     }
 
     /// Extensions, then what the data says beyond its words, then what it says explicitly.
@@ -254,13 +270,9 @@ impl Check {
 }
 
 /// A message as a frame; the same bytes on every delivery.
-pub(super) fn outbound(
-    binding: &ConnectorBinding,
-    message: &OutboundMessage<'_>,
-    causation: Option<&str>,
-) -> String {
+pub(super) fn outbound(connector_id: &str, message: &OutboundMessage<'_>, causation: Option<&str>) -> String {
     let data = OutboundData {
-        connector_id: binding.connector_id.clone(),
+        connector_id: connector_id.to_owned(),
         conversation_id: message.conversation.to_owned(),
         room_id: message.metadata_json.and_then(room_of),
         text: message.text.to_owned(),

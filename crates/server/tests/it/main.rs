@@ -38,6 +38,7 @@ mod poll;
 mod provider;
 mod sample;
 mod schedule;
+mod share;
 mod status;
 mod storage;
 mod tool;
