@@ -238,6 +238,7 @@ impl Aged {
                 ordered: false,
                 attempts_max: 10,
                 pushed: false,
+                holder: None,
                 topic_key: None,
             };
             let started = Instant::now();

@@ -62,6 +62,7 @@ pub(super) fn hand_over(
         attempts_max,
         pushed: true,
         topic_key: None,
+        holder: None,
     };
     let mut handed = Vec::new();
     for candidate in open_in(connection, request, is_followed, topic, now)? {

@@ -209,6 +209,7 @@ pub(crate) fn poll(source: &str, max: u32) -> OutboxPoll {
         ordered: false,
         attempts_max: 9,
         pushed: false,
+        holder: None,
         topic_key: None,
     }
 }
