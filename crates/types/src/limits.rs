@@ -30,6 +30,8 @@ pub const COST_MICROS_MAX: u64 = 1_000_000_000_000;
 pub const LATENCY_MS_MAX: u64 = 1_000_000_000_000;
 /// Largest model answer kept; more is cut with a mark.
 pub const REPLY_BYTES_MAX: usize = 512 * 1024;
+/// Most questions that one turn has open at a time; its other calls wait for the next free place.
+pub const OPEN_QUESTIONS_MAX: usize = 4;
 /// Most tool calls of one model answer that are looked at.
 pub const TOOL_CALLS_MAX: usize = 32;
 /// Largest body of an import of memory.
