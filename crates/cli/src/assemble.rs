@@ -130,7 +130,7 @@ pub(crate) fn embedder(settings: &Settings, effective: &Effective) -> Result<Emb
 }
 
 /// What can be called.
-fn tools(
+pub(crate) fn tools(
     settings: &Settings,
     effective: &Effective,
     home: &Home,

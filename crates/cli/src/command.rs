@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod approval;
+mod backup;
 mod bench;
 mod channel;
 mod chat;
@@ -20,6 +21,7 @@ mod memory;
 mod op;
 mod outbox;
 mod restart;
+mod restore;
 mod schedule;
 mod send;
 mod serve;
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     Usage(usage::Args),
     Config(config::Args),
     Key(key::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Bench(bench::Args),
     #[command(hide = true)]
     Eval(eval::Args),
@@ -104,6 +108,8 @@ impl Command {
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),
             Self::Key(args) => key::run(args, context),
+            Self::Backup(args) => backup::run(args, context),
+            Self::Restore(args) => restore::run(args, context),
             Self::Bench(args) => bench::run(args, context),
             Self::Eval(args) => eval::run(args, context),
             Self::Completions(args) => completions::run(args, context),

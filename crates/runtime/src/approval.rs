@@ -3,9 +3,9 @@
 use crate::effect::ask_approval::token_sha256;
 use crate::mint;
 use crate::runtime::Parts;
-use cortex_brain::{AnswerOutcome, ApprovalAnswer, outcome_line, prompt_text, read_answer};
+use cortex_brain::{AnswerOutcome, is_approver, outcome_line, prompt_text, read_answer};
 use cortex_store::{Answerer, ApprovalKey, Grant, Resolved, StoreError, TurnEnd};
-use cortex_types::{Approval, ApprovalId, Decision, Event, GrantId, Millis, NewReply, TopicRef};
+use cortex_types::{Approval, ApprovalId, Decision, Event, GivenAnswer, GrantId, Millis, NewReply, TopicRef};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -88,22 +88,28 @@ impl ApprovalDesk {
 pub(crate) async fn answer_event(
     parts: &Parts,
     event: &Event,
-    answer: &ApprovalAnswer,
+    answer: &GivenAnswer,
 ) -> Result<TurnEnd, StoreError> {
     let now = parts.clock.now();
     let say = |text| Ok(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] });
     let Some(decision) = answer.decision else {
         return say(outcome_line("", AnswerOutcome::NotADecision));
     };
-    let by = Answerer::Person {
-        topic: event.topic.clone(),
-        user_id: event.user_id.clone(),
-        is_approver: parts.config.approvers.contains(&event.user_id),
+    let (topic, user_id) = (event.topic.clone(), event.user_id.clone());
+    let by = if event.standing.vouches_for_people() {
+        let is_approver = is_approver(&parts.config.approvers, event);
+        Answerer::Person { topic, user_id, is_approver }
+    } else {
+        Answerer::Unproven { topic, user_id }
     };
-    let key = ApprovalKey::TokenSha256(token_sha256(&answer.token));
+    let key = ApprovalKey::TokenSha256(answer.token_sha256);
     let resolved =
         parts.store.approvals().resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
     match &resolved {
+        // Whether there is such a question is nobody's business whom no source vouches for.
+        Resolved::Unknown if !event.standing.vouches_for_people() => {
+            say(outcome_line("", AnswerOutcome::NotYours))
+        }
         // Who was asked is told with the decision itself; an approver elsewhere is told where he answered.
         Resolved::Decided { approval, .. } | Resolved::Expired(approval) if approval.topic == event.topic => {
             Ok(TurnEnd::Handled { replies: Vec::new() })

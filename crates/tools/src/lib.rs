@@ -16,8 +16,8 @@ mod trust;
 mod trusted_mcp;
 
 pub use calendar::{
-    CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarSource, CalendarSourceError,
-    CalendarTools, FetchedCalendar, Validators,
+    CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarLook, CalendarSource,
+    CalendarSourceError, CalendarTools, FetchedCalendar, Validators,
 };
 pub use egress::{
     Egress, EgressConfig, EgressError, FetchRequest, FetchResponse, HostPattern, HostPatternError,

@@ -1,5 +1,6 @@
 //! `mcpServers` of server.json, in the shape every MCP client uses.
 
+use cortex_types::without_known;
 use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -79,6 +80,11 @@ impl McpServers {
 }
 
 impl McpServer {
+    /// What the server said, without the secrets it was given.
+    pub(super) fn without_secrets(&self, said: &str) -> String {
+        without_known(said, self.secrets().into_iter().map(|secret| secret.expose_secret()))
+    }
+
     fn secrets(&self) -> Vec<&SecretString> {
         match self {
             Self::Stdio { env, .. } => env.values().collect(),
