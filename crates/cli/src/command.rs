@@ -5,6 +5,7 @@ mod backup;
 mod bench;
 mod channel;
 mod chat;
+mod child_host;
 mod completions;
 mod config;
 mod connector;
@@ -76,6 +77,8 @@ pub(crate) enum Command {
     Man(man::Args),
     Version(version::Args),
     #[command(hide = true)]
+    ChildHost(child_host::Args),
+    #[command(hide = true)]
     SkillHost(skill_host::Args),
 }
 
@@ -115,6 +118,7 @@ impl Command {
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
             Self::Version(args) => version::run(args, context),
+            Self::ChildHost(args) => child_host::run(args),
             Self::SkillHost(args) => skill_host::run(args),
         }
     }

@@ -5,6 +5,7 @@ use crate::channel::ChannelDesk;
 use crate::config::RuntimeConfig;
 use crate::context::ContextDesk;
 use crate::effect::check_calls::asks_first;
+use crate::engram::EngramClient;
 use crate::floor::FloorReader;
 use crate::gardener::Gardener;
 use crate::intake::Intake;
@@ -84,6 +85,7 @@ impl Runtime {
         let memory = MemoryDesk::new(store.clone(), config.embedder.clone(), Arc::clone(&clock));
         let memories: Arc<dyn ToolRunner> = Arc::new(MemoryTools {
             memory: memory.clone(),
+            store: store.clone(),
             engram: config.engram.clone(),
             channels: channels.subscribe(),
         });
@@ -147,6 +149,11 @@ impl Runtime {
         OpDesk(Arc::clone(&self.0))
     }
 
+    /// The service that keeps memory, where it is not kept here.
+    pub fn engram(&self) -> Option<&EngramClient> {
+        self.0.config.engram.as_ref()
+    }
+
     pub fn memory(&self) -> MemoryDesk {
         self.0.memory.clone()
     }
@@ -158,6 +165,11 @@ impl Runtime {
             (tool, asks_first)
         };
         self.0.tools.definitions().into_iter().map(with_question).collect()
+    }
+
+    /// A line for each tool that is not offered because its name is taken.
+    pub fn tool_collisions(&self) -> Vec<String> {
+        self.0.tools.collisions()
     }
 
     /// Expires open questions, fires schedules and keeps the memory's index until `stop`; run it once, beside the pump.

@@ -53,6 +53,7 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
         checks.push(runtime.block_on(service::engram(settings, effective)));
         checks.extend(opening::checks(settings, effective));
         checks.extend(counts.as_ref().map(|counts| opening::users(&counts.users, settings)));
+        checks.push(opening::children(settings));
         checks.push(opening::channels(settings));
         checks.extend(opening::hooks(settings));
     }

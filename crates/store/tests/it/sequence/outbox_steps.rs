@@ -52,6 +52,8 @@ impl World {
             ordered: poll.ordered,
             attempts_max: ATTEMPTS_MAX,
             pushed: false,
+            holder: None,
+            topic_key: None,
         }
     }
 
