@@ -49,6 +49,10 @@ async fn the_owner_sees_a_question_and_approves_it_once() {
         "userId": "tg:998877",
         "toolName": "schedule.create",
         "toolArgumentsJson": r#"{"cron":"0 9 * * *","timezone":"UTC","what":"stretch"}"#,
+        "question": "May I add a reminder: stretch, every day at 09:00 (UTC)? Next: Fri 15 Jan.\n\
+            Asked by tg:998877, open until 2027-01-15T08:15:00.000Z.",
+        "verbatim": "  cron 0 9 * * * in UTC\n  next: Fri 2027-01-15 09:00, Sat 2027-01-16 09:00, Sun 2027-01-17 09:00\n\n\
+            cron: \"0 9 * * *\"\ntimezone: \"UTC\"\nwhat: \"stretch\"",
         "status": "pending",
         "resolvedBy": null,
         "resolvedAt": null,
