@@ -210,13 +210,14 @@ async fn the_trace_shows_how_a_call_was_planned_asked_approved_and_run() {
     let steps = trace["entries"].as_array().unwrap().iter().filter(|entry| entry["what"] == "step");
     let steps: Vec<String> = steps.map(|step| without_ids(step["detail"].as_str().unwrap())).collect();
     let plain: Vec<&str> = steps.iter().map(|step| step.rsplit(" tokens").next().unwrap()).collect();
-    let call = steps[1].rsplit(' ').next().unwrap();
+    let call = steps[2].rsplit(' ').next().unwrap();
     let expected = [
         ", 1 tool calls".to_owned(),
+        r#"schedule.create called with {"cron":"0 9 * * *","timezone":"UTC","what":"stretch"}"#.to_owned(),
         format!("apv_<ulid> asked about {call}"),
         "apv_<ulid> approved".to_owned(),
         "schedule.create started".to_owned(),
-        "schedule.create done".to_owned(),
+        "schedule.create done: created schedule 1; 0 9 * * * UTC, next Fri 2027-01-15 09:00".to_owned(),
         String::new(),
     ];
     assert_eq!(plain, expected);
