@@ -38,12 +38,12 @@ pub use cloud_event::{
     DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, OUTBOUND_TYPE, OutboundData,
     SERVER_SOURCE, named_message, outbound_uuid, uuid_text,
 };
-pub use connector::{ConnectorList, ConnectorRow, ConnectorState};
+pub use connector::{ConnectorList, ConnectorRow, ConnectorState, UnbindAnswer, UnbindRequest};
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
-    EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
-    EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
-    EngramStats, EngramWell,
+    EngramCapabilities, EngramContext, EngramFeatures, EngramForget, EngramForgotten, EngramHealth,
+    EngramImported, EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember,
+    EngramRemembered, EngramRow, EngramStats, EngramWell,
 };
 pub use error::{ErrorBody, ErrorCode};
 pub use gardener::{GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThinks};
@@ -66,11 +66,11 @@ pub use openai::{
 };
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
-    OutboxRow, PollAnswer, PollRequest, PolledMessage,
+    OutboxRow, PollAnswer, PollRequest, PolledMessage, ReleaseAnswer, ReleaseRequest,
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
 pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};
-pub use status::{ModelStatus, ServerStatus};
+pub use status::{ModelStatus, ServerStatus, WatchdogStatus};
 pub use time::WireTime;
 pub use tool::{ToolList, ToolRow};
 pub use trace::{EventTrace, TraceEntry, TraceWhat};

@@ -13,9 +13,10 @@ mod preview;
 mod retry;
 mod schedule;
 mod turn;
+mod visible;
 
 pub use approval::{
-    AnswerOutcome, ApprovalAnswer, bind, is_approver, outcome_line, prompt_text, read_answer,
+    AnswerOutcome, ApprovalAnswer, Asking, Question, bind, is_approver, outcome_line, read_answer,
 };
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
@@ -43,3 +44,4 @@ pub use schedule::{
 pub use turn::{
     CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, ToolResult, Turn, TurnLimits,
 };
+pub use visible::{hides, visible, visible_line};

@@ -24,8 +24,27 @@ impl OutboxDesk {
         max: Option<u32>,
         lease: Option<Duration>,
         ordered: bool,
+        holder: Option<String>,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.claim(self.request(source, max, lease, ordered)).await
+        self.claim(OutboxPoll { holder, ..self.request(source, max, lease, ordered) }).await
+    }
+
+    /// A connector that starts again gives back what it held when it ended.
+    pub async fn release(&self, source: String, holder: String) -> Result<usize, StoreError> {
+        self.0.store.outbox().release(source, holder, self.0.clock.now()).await
+    }
+
+    /// Like `poll`, of one topic alone.
+    pub async fn poll_topic(
+        &self,
+        topic: TopicRef,
+        max: Option<u32>,
+        lease: Option<Duration>,
+        ordered: bool,
+        holder: Option<String>,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let request = self.request(topic.source, max, lease, ordered);
+        self.claim(OutboxPoll { topic_key: Some(topic.topic_key), holder, ..request }).await
     }
 
     fn request(
@@ -43,6 +62,8 @@ impl OutboxDesk {
             ordered,
             attempts_max: config.outbox_max_attempts,
             pushed: false,
+            holder: None,
+            topic_key: None,
         }
     }
 

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0006_doors.sql"),
     include_str!("../migrations/0007_turn_order.sql"),
     include_str!("../migrations/0008_speaker.sql"),
+    include_str!("../migrations/0009_questions.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.

@@ -20,7 +20,9 @@ mod token;
 mod turn;
 mod usage;
 
-pub use approval::{Approval, ApprovalStatus, Decision, GivenAnswer, NewApproval};
+pub use approval::{
+    Approval, ApprovalStatus, Decision, GivenAnswer, NewApproval, PromptButton, PromptPayload,
+};
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,
     Relationship, is_machine_channel,
@@ -28,7 +30,7 @@ pub use channel::{
 pub use chat::{
     ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, SILENCE_MARK, ToolCall, ToolSpec,
 };
-pub use clock::{Clock, ManualClock, Millis, SystemClock};
+pub use clock::{Clock, JumpingClock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
 pub use fact::{Fact, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, NewFact};
 pub use gardener::GardenerTask;

@@ -77,6 +77,8 @@ impl Connectors {
             lease_seconds: Some(300),
             ordered: self.ordered,
             wait_seconds: None,
+            holder: None,
+            topic_key: None,
         };
         let poll = json(&poll)?;
         loop {

@@ -3,10 +3,12 @@
 use crate::effect::check_calls::{Prepared, prepare};
 use crate::mint;
 use crate::runtime::Parts;
-use cortex_brain::{CallVerdict, prompt_text};
+use cortex_brain::{Asking, CallVerdict, Question};
 use cortex_store::AskedApproval;
-use cortex_types::{ApprovalId, Event, NewApproval, NewReply, StepBody, ToolCall};
-use serde::Serialize;
+use cortex_tools::ToolSource;
+use cortex_types::{
+    ApprovalId, Event, NewApproval, NewReply, PromptButton, PromptPayload, StepBody, ToolCall,
+};
 use sha2::{Digest, Sha256};
 
 /// The questions for these calls, and the steps that record them. When calls are no longer in order nobody is asked
@@ -31,33 +33,30 @@ pub(crate) async fn questions(
     if refused.is_empty() { Ok(questions) } else { Err(refused) }
 }
 
-/// What a connector makes buttons of.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PromptPayload<'a> {
-    approval_id: &'a str,
-    buttons: [Button; 2],
-}
-
-#[derive(Serialize)]
-struct Button {
-    label: &'static str,
-    data: String,
-}
-
 fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) -> AskedApproval {
     let now = parts.clock.now();
     let expires_at = now.after(parts.config.approval_ttl);
     let token = new_token();
-    let tool = prepared.call.definition().name.as_str();
-    let arguments = prepared.call.arguments_json();
-    let text = prompt_text(tool, arguments, prepared.preview.as_deref(), &event.user_id, expires_at);
+    let definition = prepared.call.definition();
+    let (tool, arguments) = (definition.name.as_str(), prepared.call.arguments_json());
+    let question = Question::of(&Asking {
+        tool,
+        is_built_in: definition.source == ToolSource::BuiltIn,
+        arguments_json: arguments,
+        preview: prepared.preview.as_deref(),
+        user: &event.user_id,
+        expires_at,
+        now,
+    });
     let id = ApprovalId::from_ulid(mint::ulid_at(now));
+    let text = question.text();
     let payload = PromptPayload {
-        approval_id: id.as_str(),
-        buttons: [
-            Button { label: "Approve", data: format!("{token}:approve") },
-            Button { label: "Deny", data: format!("{token}:deny") },
+        approval_id: id.clone(),
+        question: question.words.clone(),
+        verbatim: question.verbatim,
+        buttons: vec![
+            PromptButton { label: "Approve".to_owned(), data: format!("{token}:approve") },
+            PromptButton { label: "Deny".to_owned(), data: format!("{token}:deny") },
         ],
     };
     let prompt = NewReply {
@@ -72,6 +71,8 @@ fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) 
         call_id: call.id.clone(),
         tool_name: tool.to_owned(),
         tool_arguments_json: arguments.to_owned(),
+        question: question.words,
+        preview: prepared.preview.clone(),
         binding: prepared.binding,
         expires_at,
     };

@@ -65,14 +65,14 @@ fn due_candidates(
         let sql = format!(
             "SELECT seq, topic_id, event_seq, attempts, next_attempt_at, created_at FROM outbox_messages
              WHERE source = ?1 AND status = '{status}' AND next_attempt_at <= ?2 AND {free}
-               AND (next_attempt_at, created_at, seq) > (?3, ?4, ?5)
+               AND (next_attempt_at, created_at, seq) > (?3, ?4, ?5) AND (?7 IS NULL OR topic_key = ?7)
              ORDER BY next_attempt_at, created_at, seq LIMIT ?6"
         );
         let mut statement = connection.prepare_cached(&sql)?;
-        let rows = statement
-            .query_map(params![request.source, now.0, after.0, after.1, after.2, request.max], |row| {
-                candidate(row, status == "leased")
-            })?;
+        let rows = statement.query_map(
+            params![request.source, now.0, after.0, after.1, after.2, request.max, request.topic_key],
+            |row| candidate(row, status == "leased"),
+        )?;
         for row in rows {
             candidates.push(row?);
         }
@@ -190,7 +190,8 @@ fn lease(
     let leased = connection
         .prepare_cached(
             "UPDATE outbox_messages SET status = 'leased', attempts = ?2, lease_token = ?3, lease_expires_at = ?4,
-               leased_at = ?5, updated_at = ?5, pushed = ?6 WHERE seq = ?1 AND status IN ('pending', 'leased')",
+               leased_at = ?5, updated_at = ?5, pushed = ?6, holder = ?7
+             WHERE seq = ?1 AND status IN ('pending', 'leased')",
         )?
         .execute(params![
             candidate.seq,
@@ -198,7 +199,8 @@ fn lease(
             lease.as_str(),
             lease_expires_at.0,
             now.0,
-            request.pushed
+            request.pushed,
+            request.holder
         ])?;
     if leased == 0 {
         // A damaged index must not send an ended message again.
