@@ -108,9 +108,9 @@ fn copy_through(input: &mut impl io::BufRead, output: impl io::Write) -> io::Res
             if chunk.is_empty() {
                 return Ok(());
             }
-            let is_taken = output.as_mut().is_some_and(|output| {
-                output.write_all(chunk).and_then(|()| output.flush()).is_ok()
-            });
+            let is_taken = output
+                .as_mut()
+                .is_some_and(|output| output.write_all(chunk).and_then(|()| output.flush()).is_ok());
             if !is_taken {
                 output = None;
             }
