@@ -44,9 +44,9 @@ pub use connector::{
 };
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
-    EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
-    EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
-    EngramStats, EngramWell,
+    EngramCapabilities, EngramContext, EngramFeatures, EngramForget, EngramForgotten, EngramHealth,
+    EngramImported, EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember,
+    EngramRemembered, EngramRow, EngramStats, EngramWell,
 };
 pub use error::{ErrorBody, ErrorCode};
 pub use gardener::{GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThinks};
@@ -73,7 +73,7 @@ pub use outbox::{
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
 pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};
-pub use status::{ModelStatus, ServerStatus};
+pub use status::{ModelStatus, ServerStatus, WatchdogStatus};
 pub use time::WireTime;
 pub use tool::{ToolList, ToolRow};
 pub use trace::{EventTrace, TraceEntry, TraceWhat};

@@ -37,7 +37,7 @@ impl ScheduleDesk {
         arguments_json: &str,
         target: TopicRef,
         user_id: String,
-    ) -> Result<String, ScheduleError> {
+    ) -> Result<(String, Option<i64>), ScheduleError> {
         let parts = &self.0;
         let name =
             ToolName::new("schedule", tool).map_err(|error| ScheduleError::Invalid(error.to_string()))?;
@@ -45,7 +45,7 @@ impl ScheduleDesk {
             topic: target,
             event: None,
             user_id,
-            now: parts.clock.now(),
+            now: parts.clock.wall(),
             cancel: CancellationToken::new(),
         };
         let tools = ScheduleTools {
@@ -60,10 +60,10 @@ impl ScheduleDesk {
             }
         };
         let prepared = tools.prepare(&name, arguments_json, &context).await.map_err(refused)?;
-        let done = tools.run(&name, &prepared.arguments_json, &context).await.map_err(refused)?;
+        let done = tools.perform(&name, &prepared.arguments_json, &context).await.map_err(refused)?;
         // A change may have made a run due that the next tick would have found.
         parts.arrived.notify_one();
-        Ok(done.text)
+        Ok((done.text, done.id))
     }
 
     pub async fn list(&self) -> Result<Vec<ScheduledJob>, StoreError> {
@@ -82,7 +82,7 @@ impl ScheduleDesk {
     pub fn next_fires(&self, job: &ScheduledJob, limit: usize) -> Vec<Millis> {
         let Ok((schedule, zone)) = plan(job) else { return Vec::new() };
         // After a clock was set back, slots that have their record do not come again.
-        next_fires(&schedule, &zone, self.0.clock.now().max(job.decided_until), limit)
+        next_fires(&schedule, &zone, self.0.clock.wall().max(job.decided_until), limit)
     }
 
     /// Fires a job now, beside its schedule; its slots stay as they are.

@@ -50,7 +50,8 @@ impl ApprovalModel {
     pub(super) fn suspend(&mut self, event: usize, asked: Vec<AskedApproval>, around: Around<'_>) {
         around.inbox.wait(event, u32::try_from(asked.len()).unwrap());
         for AskedApproval { approval, prompt } in asked {
-            around.outbox.queue(vec![prompt], around.now);
+            let origin = around.inbox.events[event].origin();
+            around.outbox.queue(vec![prompt], &origin, around.now);
             self.questions.push(ModelQuestion { asked: approval, event, status: ApprovalStatus::Pending });
         }
     }
@@ -80,7 +81,8 @@ impl ApprovalModel {
             self.close(question, decision, inbox);
             Answered::Decided
         };
-        outbox.queue(vec![line], now);
+        let origin = inbox.events[self.questions[question].event].origin();
+        outbox.queue(vec![line], &origin, now);
         answered
     }
 
