@@ -1,6 +1,7 @@
 //! Approvals: who may answer what, read from an event, and the words people are asked with.
 
-use cortex_types::{ApprovalStatus, Decision, Millis, TopicRef};
+use crate::trust::SEND_TOOL;
+use cortex_types::{ApprovalId, ApprovalStatus, Decision, Millis, TopicRef};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -99,6 +100,27 @@ fn plain_decision(word: &str) -> Option<Decision> {
     }
 }
 
+/// What a message of one plain word would decide, if it decided anything.
+pub fn bare_decision(text: &str) -> Option<Decision> {
+    let word = text.trim().trim_end_matches(['.', '!']).to_ascii_lowercase();
+    match word.as_str() {
+        "approve" | "approved" | "yes" | "y" | "yep" | "yeah" | "ok" | "okay" | "sure" => {
+            Some(Decision::Approved)
+        }
+        "deny" | "denied" | "no" | "n" | "nope" => Some(Decision::Denied),
+        _ => None,
+    }
+}
+
+/// What somebody is told who answers an open question with a plain word.
+pub fn bare_word_line(tool: &str, id: &ApprovalId) -> String {
+    format!(
+        "I am still waiting for your answer about {tool}, but a plain word does not decide it. Press Approve or Deny under \
+         the question, or send the exact words that it names. On the command line: `cortex approvals approve {id}` or \
+         `cortex approvals deny {id}`."
+    )
+}
+
 /// Binds an approval to exactly one call: any other byte is another call.
 pub fn bind(tool: &str, canonical_arguments: &str, user: &str, topic: &TopicRef, version: &str) -> [u8; 32] {
     let mut hasher = Sha256::new();
@@ -166,6 +188,15 @@ fn misleads(letter: char) -> bool {
 /// The line the user gets for an answer.
 pub fn outcome_line(tool: &str, outcome: AnswerOutcome) -> String {
     match outcome {
+        AnswerOutcome::Decided(Decision::Approved) if tool == SEND_TOOL => {
+            "Approved: the message is sent now.".to_owned()
+        }
+        AnswerOutcome::Decided(Decision::Denied) if tool == SEND_TOOL => {
+            "Denied: the message is not sent.".to_owned()
+        }
+        AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired if tool == SEND_TOOL => {
+            "Too late: the question has expired, and the message was not sent.".to_owned()
+        }
         AnswerOutcome::Decided(Decision::Approved) => format!("Approved: {tool} runs now."),
         AnswerOutcome::Decided(Decision::Denied) => format!("Denied: {tool} will not run."),
         AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired => {

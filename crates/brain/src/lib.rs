@@ -12,13 +12,18 @@ mod output;
 mod preview;
 mod retry;
 mod schedule;
+mod trust;
 mod turn;
 
-pub use approval::{AnswerOutcome, ApprovalAnswer, bind, outcome_line, prompt_text, read_answer};
+pub use approval::{
+    AnswerOutcome, ApprovalAnswer, bare_decision, bare_word_line, bind, outcome_line, prompt_text,
+    read_answer,
+};
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
     BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
-    Speaker, TurnContext, count_tokens, last_words, summary_line, window_of,
+    Speaker, TurnContext, UntrustedParts, background_words, count_tokens, last_words, summary_line,
+    window_of,
 };
 pub use envelope::{attachment_line, heard, told_relationship};
 pub use extract::{
@@ -38,6 +43,11 @@ pub use schedule::{
     Cron, CronError, DueRun, JobView, Overlap, Reminder, Schedule, SlotRange, Tick, When, decide_slots,
     next_fires, parse_reminder, parse_when, slot_event_id, slots_between,
 };
+pub use trust::{
+    MarkedCall, MemoryHome, SEND_TOOL, ToolMaker, UNTRUSTED_START, asks_when_marked, is_untrusted_output,
+    send_call, send_channel, untrusted_channel,
+};
 pub use turn::{
-    CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, ToolResult, Turn, TurnLimits,
+    ApprovedSend, CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, SendVerdicts, ToolResult,
+    Turn, TurnLimits,
 };

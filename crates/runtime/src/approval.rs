@@ -3,9 +3,13 @@
 use crate::effect::ask_approval::token_sha256;
 use crate::mint;
 use crate::runtime::Parts;
-use cortex_brain::{AnswerOutcome, ApprovalAnswer, outcome_line, prompt_text, read_answer};
+use cortex_brain::{
+    AnswerOutcome, ApprovalAnswer, bare_decision, bare_word_line, outcome_line, prompt_text, read_answer,
+};
 use cortex_store::{Answerer, ApprovalKey, Grant, Resolved, StoreError, TurnEnd};
-use cortex_types::{Approval, ApprovalId, Decision, Event, GrantId, Millis, NewReply, TopicRef};
+use cortex_types::{
+    Approval, ApprovalId, Decision, Event, GrantId, Millis, NewReply, TopicRef, is_machine_channel,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -95,12 +99,23 @@ pub(crate) async fn answer_event(
     let Some(decision) = answer.decision else {
         return say(outcome_line("", AnswerOutcome::NotADecision));
     };
+    decide_by(parts, event, ApprovalKey::TokenSha256(token_sha256(&answer.token)), decision).await
+}
+
+/// Decides a question as the person who sent this event.
+async fn decide_by(
+    parts: &Parts,
+    event: &Event,
+    key: ApprovalKey,
+    decision: Decision,
+) -> Result<TurnEnd, StoreError> {
+    let now = parts.clock.now();
+    let say = |text| Ok(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] });
     let by = Answerer::Person {
         topic: event.topic.clone(),
         user_id: event.user_id.clone(),
         is_approver: parts.config.approvers.contains(&event.user_id),
     };
-    let key = ApprovalKey::TokenSha256(token_sha256(&answer.token));
     let resolved =
         parts.store.approvals().resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
     match &resolved {
@@ -113,6 +128,22 @@ pub(crate) async fn answer_event(
         }
         Resolved::NotYours | Resolved::Unknown => say(outcome_line("", outcome(&resolved))),
     }
+}
+
+/// A plain yes or no while exactly one question of this person is open here: it decides, where that is set, or they are
+/// told how to decide. `None` is an ordinary message.
+pub(crate) async fn bare_answer(parts: &Parts, event: &Event) -> Result<Option<TurnEnd>, StoreError> {
+    let Some(decision) = bare_decision(&event.text).filter(|_| !is_machine_channel(&event.channel)) else {
+        return Ok(None);
+    };
+    let now = parts.clock.now();
+    let open = parts.store.approvals().open_for(event.topic.clone(), event.user_id.clone(), now, 2).await?;
+    let [asked] = open.as_slice() else { return Ok(None) };
+    if parts.config.bare_words {
+        return decide_by(parts, event, ApprovalKey::Id(asked.id.clone()), decision).await.map(Some);
+    }
+    let text = bare_word_line(&asked.tool_name, &asked.id);
+    Ok(Some(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] }))
 }
 
 /// Expires questions until `stop`.

@@ -5,7 +5,7 @@ use crate::runtime::Parts;
 use crate::turn::offered;
 use cortex_brain::{
     BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, Section, Speaker, TurnContext,
-    count_tokens, foldable, heard, show_ops, summary_request, summary_without_model,
+    UntrustedParts, count_tokens, foldable, heard, show_ops, summary_request, summary_without_model,
 };
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
 use cortex_store::{HistoryRow, NewSummary, SessionQuery, StoreError, TurnSummary};
@@ -43,6 +43,8 @@ pub(crate) async fn of_event(
     let lines = config.active_window_size.saturating_mul(2).saturating_add(EXTRA_LINES);
     let query = SessionQuery {
         topic: event.topic.clone(),
+        // A turn that goes on sees its own words last, not in the history.
+        but_event: event.seq,
         lines,
         accounts: accounts.clone(),
         background_since: if config.memory_enabled { Millis(now.0 - BACKGROUND_MS) } else { Millis(0) },
@@ -64,6 +66,10 @@ pub(crate) async fn of_event(
         floor: parts.floor.read().await,
         facts: known_facts(parts, event, &accounts, session.facts).await,
         ops: ops.lines,
+        untrusted: UntrustedParts {
+            ops: !ops.ended.is_empty(),
+            summary: session.summary.as_ref().is_some_and(|summary| summary.untrusted),
+        },
         summary: session.summary.map(|summary| summary.content),
         history: whole_groups(session.history, lines),
         background: session.background.into_iter().map(background).collect(),
@@ -89,7 +95,8 @@ fn whole_groups(rows: Vec<HistoryRow>, limit: u32) -> Vec<HistoryLine> {
 
 fn line(row: HistoryRow) -> HistoryLine {
     let speaker = if row.role == "user" { Speaker::User } else { Speaker::Assistant };
-    HistoryLine { speaker, content: heard(row.attachments.as_deref(), row.content), tokens: row.tokens }
+    let content = heard(row.attachments.as_deref(), row.content);
+    HistoryLine { speaker, content, tokens: row.tokens, untrusted: row.untrusted }
 }
 
 fn background(line: cortex_store::ChannelLine) -> BackgroundLine {
@@ -142,7 +149,7 @@ pub enum Compaction {
     /// The model was not let finish; everything is as it was.
     Interrupted,
     /// A new summary stands for so many lines.
-    Summarised { covered: usize, summary: String, by: SummaryBy },
+    Summarised { covered: usize, summary: String, by: SummaryBy, untrusted: bool },
 }
 
 /// Who wrote a summary.
@@ -201,6 +208,8 @@ impl ContextDesk {
     ) -> Result<Compacted, StoreError> {
         let summaries = self.0.store.summaries();
         let uncovered = summaries.uncovered(topic.clone(), FOLDED_MAX).await?;
+        let untrusted_turns: Vec<i64> =
+            uncovered.lines.iter().filter(|row| row.untrusted).map(|row| row.id).collect();
         let lines: Vec<CompactLine> = uncovered
             .lines
             .into_iter()
@@ -216,6 +225,8 @@ impl ContextDesk {
         };
         let before = uncovered.summary.as_ref();
         let words = before.map(|summary| summary.content.as_str());
+        let untrusted = before.is_some_and(|summary| summary.untrusted)
+            || folded.iter().any(|line| untrusted_turns.contains(&line.turn));
         let (written, calls) = match model {
             Some(models) => written_by(models, words, folded, cancel).await,
             None => (Some((summary_without_model(words, folded), SummaryBy::Rules)), Vec::new()),
@@ -228,9 +239,10 @@ impl ContextDesk {
             last_turn: last.turn,
             tokens: count_tokens(&content),
             content: content.clone(),
+            untrusted,
         };
         let outcome = match summaries.add(topic, new, self.0.clock.now()).await? {
-            true => Compaction::Summarised { covered: folded.len(), summary: content, by },
+            true => Compaction::Summarised { covered: folded.len(), summary: content, by, untrusted },
             false => Compaction::Unchanged,
         };
         Ok(Compacted { outcome, calls })

@@ -194,7 +194,7 @@ impl GardenerDiary<'_> {
 }
 
 /// `is_machine_channel`, in SQL.
-const BY_PEOPLE: &str =
+pub(crate) const BY_PEOPLE: &str =
     "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')
     AND coalesce(inbox_messages.channel, '') NOT GLOB 'hook:*'";
 

@@ -41,7 +41,7 @@ mod usage;
 mod wal;
 mod writer;
 
-pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
+pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspension};
 pub use audit::AuditRow;
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
 pub use checkup::{Checkup, HomeCounts, check_up};

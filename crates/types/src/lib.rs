@@ -17,7 +17,7 @@ mod step;
 mod turn;
 mod usage;
 
-pub use approval::{Approval, ApprovalStatus, Decision, NewApproval};
+pub use approval::{Approval, ApprovalStatus, Decision, NewApproval, asked_line};
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,
     Relationship, is_machine_channel,

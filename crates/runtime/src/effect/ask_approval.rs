@@ -1,6 +1,6 @@
 //! Asks a person about calls and suspends the turn; the token is only in the prompt.
 
-use crate::effect::check_calls::{Prepared, prepare};
+use crate::effect::check_calls::{binding_of_send, prepare};
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{CallVerdict, prompt_text};
@@ -21,14 +21,60 @@ pub(crate) async fn questions(
     for call in calls {
         match prepare(parts, event, &call.name, &call.arguments_json).await {
             Ok(prepared) => {
-                let asked = question(parts, event, call, &prepared);
-                let approval = asked.approval.id.clone();
-                questions.push((StepBody::ApprovalAsked { call_id: call.id.clone(), approval }, asked));
+                questions.push(asked(
+                    parts,
+                    event,
+                    Asked {
+                        call_id: &call.id,
+                        tool: prepared.call.definition().name.as_str(),
+                        arguments: prepared.call.arguments_json(),
+                        preview: prepared.preview.as_deref(),
+                        binding: prepared.binding,
+                    },
+                ));
             }
             Err(refusal) => refused.push((call.id.clone(), CallVerdict::Refused(refusal))),
         }
     }
     if refused.is_empty() { Ok(questions) } else { Err(refused) }
+}
+
+/// The same for words that would go to other channels.
+pub(crate) fn send_questions(
+    parts: &Parts,
+    event: &Event,
+    calls: &[ToolCall],
+) -> Vec<(StepBody, AskedApproval)> {
+    let asked = calls.iter().map(|call| {
+        asked(
+            parts,
+            event,
+            Asked {
+                call_id: &call.id,
+                tool: &call.name,
+                arguments: &call.arguments_json,
+                preview: None,
+                binding: binding_of_send(event, call),
+            },
+        )
+    });
+    asked.collect()
+}
+
+fn asked(parts: &Parts, event: &Event, about: Asked<'_>) -> (StepBody, AskedApproval) {
+    let asked = question(parts, event, &about);
+    let approval = asked.approval.id.clone();
+    (StepBody::ApprovalAsked { call_id: about.call_id.to_owned(), approval }, asked)
+}
+
+/// What a person is asked about.
+struct Asked<'a> {
+    call_id: &'a str,
+    tool: &'a str,
+    /// Canonical.
+    arguments: &'a str,
+    preview: Option<&'a str>,
+    binding: [u8; 32],
 }
 
 /// What a connector makes buttons of.
@@ -45,13 +91,11 @@ struct Button {
     data: String,
 }
 
-fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) -> AskedApproval {
+fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
     let now = parts.clock.now();
     let expires_at = now.after(parts.config.approval_ttl);
     let token = new_token();
-    let tool = prepared.call.definition().name.as_str();
-    let arguments = prepared.call.arguments_json();
-    let text = prompt_text(tool, arguments, prepared.preview.as_deref(), &event.user_id, expires_at);
+    let text = prompt_text(about.tool, about.arguments, about.preview, &event.user_id, expires_at);
     let id = ApprovalId::from_ulid(mint::ulid_at(now));
     let payload = PromptPayload {
         approval_id: id.as_str(),
@@ -69,10 +113,10 @@ fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) 
     let approval = NewApproval {
         id,
         token_sha256: token_sha256(&token),
-        call_id: call.id.clone(),
-        tool_name: tool.to_owned(),
-        tool_arguments_json: arguments.to_owned(),
-        binding: prepared.binding,
+        call_id: about.call_id.to_owned(),
+        tool_name: about.tool.to_owned(),
+        tool_arguments_json: about.arguments.to_owned(),
+        binding: about.binding,
         expires_at,
     };
     AskedApproval { approval, prompt }

@@ -34,3 +34,4 @@ mod silence;
 mod stop;
 mod tool_result;
 mod unasked;
+mod untrusted;

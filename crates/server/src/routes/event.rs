@@ -130,6 +130,7 @@ fn step_line(body: &StepBody) -> String {
         StepBody::ApprovalAsked { approval, call_id } => format!("{approval} asked about {call_id}"),
         StepBody::ApprovalDecided { approval, decision, .. } => format!("{approval} {}", decision.as_str()),
         StepBody::ToolStarted { name, .. } => format!("{name} started"),
+        StepBody::UntrustedRead { from } => format!("read what others wrote: {from}"),
         StepBody::ToolAnswered { name, ending: ToolEnding::Done, .. } => format!("{name} done"),
         StepBody::ToolAnswered { name, text, ending, .. } => format!("{name} {}: {text}", ending.as_str()),
     }
