@@ -37,6 +37,7 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
     let context = call_context(parts, event, cancel);
     let ran = parts.tools.run(&cleared, &context, parts.config.tool_timeout).await;
     fail_point!("tool.after_run");
+    let is_its_own_text = matches!(ran, Ok(_) | Err(ToolCallError::Failed(_)));
     let (text, ending) = match ran {
         Ok(outcome) => (marked(cleared.definition(), outcome.text), ToolEnding::Done),
         Err(ToolCallError::Failed(text)) => (marked(cleared.definition(), text), ToolEnding::Failed),
@@ -51,7 +52,7 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
         ToolSource::BuiltIn => ToolMaker::BuiltIn,
         ToolSource::Skill { .. } | ToolSource::Mcp { .. } => ToolMaker::Others,
     };
-    let untrusted = is_untrusted_output(maker, definition.name.as_str(), &text);
+    let untrusted = is_its_own_text && is_untrusted_output(maker, definition.name.as_str(), &text);
     result(text, ending, untrusted)
 }
 
