@@ -1,7 +1,7 @@
 //! Approvals: who may answer what, read from an event, and the words people are asked with.
 
 use crate::trust::SEND_TOOL;
-use cortex_types::{ApprovalId, ApprovalStatus, Decision, Millis, TopicRef};
+use cortex_types::{ApprovalStatus, Decision, Millis, TopicRef};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -113,11 +113,10 @@ pub fn bare_decision(text: &str) -> Option<Decision> {
 }
 
 /// What somebody is told who answers an open question with a plain word.
-pub fn bare_word_line(tool: &str, id: &ApprovalId) -> String {
+pub fn bare_word_line(tool: &str) -> String {
     format!(
-        "I am still waiting for your answer about {tool}, but a plain word does not decide it. Press Approve or Deny under \
-         the question, or send the exact words that it names. On the command line: `cortex approvals approve {id}` or \
-         `cortex approvals deny {id}`."
+        "I am waiting for your answer about {tool}, and a plain word does not decide it. Press Approve or Deny under the \
+         question, or send the exact words that stand there. `cortex approvals list` shows it, too."
     )
 }
 
