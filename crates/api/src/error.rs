@@ -23,6 +23,8 @@ pub enum ErrorCode {
     PayloadTooLarge,
     UnsupportedMediaType,
     TooManyRequests,
+    /// Other callers use what this one needs; it is free again in a moment.
+    Busy,
     InternalError,
     /// The disk is full or broken; nothing was accepted.
     StorageUnavailable,
@@ -48,7 +50,7 @@ impl ErrorCode {
             Self::HostNotAllowed => 421,
             Self::TooManyRequests => 429,
             Self::InternalError | Self::Unknown => 500,
-            Self::StorageUnavailable | Self::ShuttingDown => 503,
+            Self::Busy | Self::StorageUnavailable | Self::ShuttingDown => 503,
         }
     }
 
@@ -67,6 +69,7 @@ impl ErrorCode {
             Self::PayloadTooLarge => "payload_too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::TooManyRequests => "too_many_requests",
+            Self::Busy => "busy",
             Self::InternalError => "internal_error",
             Self::StorageUnavailable => "storage_unavailable",
             Self::ShuttingDown => "shutting_down",

@@ -67,6 +67,7 @@ impl Bed {
             extraction_models: None,
             engram: EngramSetting::Off,
             allow_local: LocalClients { engram: false, connectors: true },
+            caller_limits: Default::default(),
             tools: ToolboxConfig::built_in(folder.join("data")),
             hooks: Default::default(),
             webhooks: Default::default(),

@@ -15,7 +15,7 @@ mod window;
 pub(crate) use background::shortened;
 pub use background::{background_words, last_words, summary_line};
 pub use section::{Section, SectionName};
-pub use tokens::count_tokens;
+pub use tokens::{count_tokens, text_of_tokens};
 pub use window::window_of;
 
 /// The files people write about their assistant, as they stand in the workspace.

@@ -23,7 +23,7 @@ pub use compaction::{CompactLine, foldable, summary_request, summary_without_mod
 pub use context::{
     BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
     Speaker, TurnContext, UntrustedParts, background_words, count_tokens, last_words, summary_line,
-    window_of,
+    text_of_tokens, window_of,
 };
 pub use envelope::{attachment_line, heard, told_relationship};
 pub use extract::{

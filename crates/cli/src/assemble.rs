@@ -10,7 +10,7 @@ use cortex_models::{
     http_client,
 };
 use cortex_runtime::{EngramSetting, RuntimeConfig};
-use cortex_server::{LocalClients, OwnerKey, ReadChannels, ServeConfig};
+use cortex_server::{CallerLimits, LocalClients, OwnerKey, ReadChannels, ServeConfig};
 use cortex_tools::{
     CalendarSource, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
 };
@@ -64,6 +64,12 @@ pub(crate) fn server(
         allow_local: LocalClients {
             engram: settings.engram.allow_local.unwrap_or(false),
             connectors: settings.connector.allow_local.unwrap_or(true),
+        },
+        caller_limits: CallerLimits {
+            requests_per_key: settings.max_requests_per_key,
+            owner_per_minute: settings.owner_requests_per_minute,
+            key_per_minute: settings.key_requests_per_minute,
+            keyless_per_minute: settings.keyless_requests_per_minute,
         },
         tools: tools(settings, effective, home, environment)?,
         hooks: settings.hooks.clone(),
@@ -152,7 +158,12 @@ fn tools(
         calendars,
         calendar_cache: home.data().join("calendars"),
         mcp_servers: settings.mcp_servers.clone(),
-        mcp: McpSettings { environment: environment.pairs(), ..McpSettings::default() },
+        mcp: McpSettings {
+            environment: environment.pairs(),
+            start_wait: Duration::from_secs(settings.mcp_start_seconds.into()),
+            call_wait: Duration::from_secs(settings.mcp_call_wait_seconds.into()),
+            ..McpSettings::default()
+        },
         timezone,
         more: Registry::builder(),
     })

@@ -59,18 +59,25 @@ impl OutboxDesk {
         self.claim(request).await
     }
 
-    /// Leases all that waits in a conversation, and shows the replies of these events that somebody else has.
+    /// Leases all that waits in a conversation, and shows the replies of these events that somebody else has. What
+    /// others follow, by the source and external id of its event, is left for them.
     pub async fn hand_over(
         &self,
         topic: TopicRef,
         replies_of: Vec<RepliesOf>,
+        is_followed: impl Fn(&str, &str) -> bool + Send + 'static,
     ) -> Result<Vec<HandedOver>, StoreError> {
         let attempts_max = self.0.config.outbox_max_attempts;
         let request = HandOver { topic, replies_of, lease: self.usual_lease(), attempts_max };
-        let handed = self.0.store.outbox().hand_over(request, self.0.clock.now()).await?;
+        let handed = self.0.store.outbox().hand_over(request, is_followed, self.0.clock.now()).await?;
         let leased = handed.iter().filter(|message| message.lease.is_some()).count();
         counter!("cortex_outbox_leased_total").increment(leased as u64);
         Ok(handed)
+    }
+
+    /// The reader of these replies stopped them.
+    pub async fn stop(&self, replies: RepliesOf) -> Result<usize, StoreError> {
+        self.0.store.outbox().stop(replies, self.0.clock.now()).await
     }
 
     /// Who was to have these messages went away; they wait for him as before.

@@ -110,6 +110,8 @@ async fn prepare(
         tokens_max: config.max_tokens_per_event,
         day_tokens_left: day_tokens_left(parts).await?,
     };
+    // Right after the start, tools of others are still on their way.
+    parts.tools.opened().await;
     let tools = offered(parts);
     let EventContext { context, ended_ops } = context::of_event(parts, event, &tools).await?;
     journal.shown = ended_ops;

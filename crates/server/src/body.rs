@@ -1,10 +1,12 @@
-//! The request body as a JSON object: size and depth are bounded before anything is built from it.
+//! The request body as a JSON object: size, depth and what it takes to hold are bounded before anything is built from it.
 
+use crate::load::{Load, Overload};
 use crate::refusal::Refusal;
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, Request};
 use cortex_api::ErrorCode;
-use cortex_types::limits::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, JSON_DEPTH_MAX};
+use cortex_types::limits::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, JSON_DEPTH_MAX, JSON_VALUES_BYTES_MAX};
+use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -18,21 +20,37 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Refusal> {
+        let load = Load::of(&request);
         let bytes = read(request.into_body(), BODY_BYTES_MAX).await?;
-        object_in(&bytes).map(Self)
+        object_in(&bytes, JSON_VALUES_BYTES_MAX, &load).map(Self)
     }
 }
 
-/// The JSON object that these bytes are.
-pub(crate) fn object_in(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
-    if is_too_deep(bytes) {
-        let detail = format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels");
-        return Err(Refusal::invalid(vec![detail]));
-    }
+/// The JSON object that these bytes are; what it takes to hold is part of the request's load.
+pub(crate) fn object_in(
+    bytes: &[u8],
+    values_bytes_max: usize,
+    load: &Load,
+) -> Result<Map<String, Value>, Refusal> {
+    load.hold(check_json(bytes, values_bytes_max)?)?;
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Refusal::invalid(vec!["Request body must be a JSON object".to_owned()])),
         Err(_) => Err(Refusal::invalid(vec!["Request body must be valid JSON".to_owned()])),
+    }
+}
+
+fn check_json(bytes: &[u8], values_bytes_max: usize) -> Result<usize, Refusal> {
+    match weigh(bytes, values_bytes_max) {
+        Ok(held) => Ok(held),
+        Err(TooMuch::Depth) => {
+            let detail = format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels");
+            Err(Refusal::invalid(vec![detail]))
+        }
+        Err(TooMuch::Values) => {
+            let detail = "Request body has too many values; send fewer, or in several requests";
+            Err(Refusal::because(ErrorCode::PayloadTooLarge, detail))
+        }
     }
 }
 
@@ -50,61 +68,134 @@ impl<S: Send + Sync> FromRequest<S> for TextBody {
 }
 
 /// Reads a body of at most so many bytes.
-pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<axum::body::Bytes, Refusal> {
-    let too_large = || {
-        let detail = format!("Request body must be at most {bytes_max} bytes");
-        Refusal::because(ErrorCode::PayloadTooLarge, detail)
-    };
+pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
     // An honest length is refused before a byte is read.
     if body.size_hint().lower() > bytes_max as u64 {
-        return Err(too_large());
+        return Err(too_large(bytes_max));
     }
-    let reading = tokio::time::timeout(READ_MAX, axum::body::to_bytes(body, bytes_max)).await;
-    let read = reading.map_err(|_| {
-        Refusal::because(
-            ErrorCode::RequestTimeout,
-            format!("Request body must come within {} s", READ_MAX.as_secs()),
-        )
-    })?;
-    read.map_err(|error| {
-        let source = std::error::Error::source(&error);
-        if source.is_some_and(|source| source.is::<http_body_util::LengthLimitError>()) {
-            too_large()
-        } else {
-            Refusal::invalid(vec!["Request body could not be read".to_owned()])
-        }
-    })
+    let reading = tokio::time::timeout(READ_MAX, collect(body, bytes_max)).await;
+    reading.unwrap_or_else(|_| Err(too_slow(READ_MAX)))
 }
 
-/// Counts brackets outside strings; one pass, no stack.
-pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
+async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, Refusal> {
+    // Nobody fills a buffer by promising: pages that are not written to take no memory.
+    let promised = usize::try_from(body.size_hint().lower()).unwrap_or(bytes_max).min(bytes_max);
+    let mut first: Option<Bytes> = None;
+    let mut rest = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(unread)?.into_data() else { continue };
+        if first.is_none() && rest.is_empty() {
+            first = Some(data);
+        } else {
+            if let Some(first) = first.take() {
+                rest.reserve_exact(promised.max(first.len() + data.len()));
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data);
+        }
+        if first.as_ref().map_or(rest.len(), Bytes::len) > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+    }
+    Ok(first.unwrap_or_else(|| rest.into()))
+}
+
+fn unread(error: axum::Error) -> Refusal {
+    match error.into_inner().downcast::<Overload>().map(|overload| *overload) {
+        Ok(Overload::Full(full)) => full.into(),
+        Ok(Overload::Slow(most)) => too_slow(most),
+        Err(_) => Refusal::invalid(vec!["Request body could not be read".to_owned()]),
+    }
+}
+
+fn too_large(bytes_max: usize) -> Refusal {
+    let detail = format!("Request body must be at most {bytes_max} bytes");
+    Refusal::because(ErrorCode::PayloadTooLarge, detail)
+}
+
+fn too_slow(most: Duration) -> Refusal {
+    let detail = format!("Request body must come within {} s", most.as_secs());
+    Refusal::because(ErrorCode::RequestTimeout, detail)
+}
+
+/// Why JSON is not read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum TooMuch {
+    Depth,
+    Values,
+}
+
+/// What values take beyond their text, on the safe side: an object has a node of eleven entries however few it has.
+const OBJECT_BYTES: usize = 672;
+const LIST_BYTES: usize = 160;
+const VALUE_BYTES: usize = 96;
+const ENTRY_BYTES: usize = 64;
+const STRING_BYTES: usize = 16;
+
+/// How many bytes this JSON may take when it is held as values beside its text, at most so many for the values
+/// themselves; one pass, no stack.
+pub(crate) fn weigh(bytes: &[u8], values_bytes_max: usize) -> Result<usize, TooMuch> {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    let mut held = 0;
     for byte in bytes {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            b'"' => {
+                in_string = true;
+                held += STRING_BYTES;
+            }
+            b'{' => {
+                depth += 1;
+                held += OBJECT_BYTES;
+            }
+            b'[' => {
+                depth += 1;
+                held += LIST_BYTES;
+            }
+            b',' => held += VALUE_BYTES,
+            b':' => held += ENTRY_BYTES,
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth > JSON_DEPTH_MAX {
-            return true;
+            return Err(TooMuch::Depth);
         }
     }
-    false
+    if held > values_bytes_max { Err(TooMuch::Values) } else { Ok(2 * bytes.len() + held) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn weigh(bytes: &[u8]) -> Result<usize, TooMuch> {
+        super::weigh(bytes, JSON_VALUES_BYTES_MAX)
+    }
+
     #[test]
     fn depth_counts_brackets_outside_strings_only() {
         let nested = |levels: usize| [b"[".repeat(levels), b"]".repeat(levels)].concat();
-        assert!(!is_too_deep(&nested(JSON_DEPTH_MAX)));
-        assert!(is_too_deep(&nested(JSON_DEPTH_MAX + 1)));
-        assert!(!is_too_deep(format!("\"{}\\\"{}\"", "[".repeat(500), "{".repeat(500)).as_bytes()));
-        assert!(is_too_deep(&b"[".repeat(1_000_000)));
+        assert!(weigh(&nested(JSON_DEPTH_MAX)).is_ok());
+        assert_eq!(weigh(&nested(JSON_DEPTH_MAX + 1)), Err(TooMuch::Depth));
+        assert!(weigh(format!("\"{}\\\"{}\"", "[".repeat(500), "{".repeat(500)).as_bytes()).is_ok());
+        assert_eq!(weigh(&b"[".repeat(1_000_000)), Err(TooMuch::Depth));
+    }
+
+    #[test]
+    fn text_weighs_what_it_is_and_crumbs_weigh_what_they_become() {
+        let text = format!("{{\"text\":\"{}\"}}", ",{[".repeat(BODY_BYTES_MAX / 4));
+        assert!(weigh(text.as_bytes()).unwrap() < 2 * BODY_BYTES_MAX);
+        let crumbs = |count: usize| format!("[{}0]", r#"{"":0},"#.repeat(count));
+        let taken = weigh(crumbs(1_000).as_bytes()).unwrap();
+        assert!((640_000..1_000_000).contains(&taken), "{taken}");
+        assert_eq!(weigh(crumbs(100_000).as_bytes()), Err(TooMuch::Values));
     }
 }

@@ -4,6 +4,7 @@ use crate::auth::OwnerKey;
 use crate::board::ConnectorBoard;
 use crate::guard::LocalClients;
 use crate::hook::Hooks;
+use crate::share::CallerLimits;
 use crate::webhook::Webhooks;
 use axum::Router;
 use cortex_models::ModelsConfig;
@@ -41,6 +42,8 @@ pub struct ServeConfig {
     pub engram: EngramSetting,
     /// Which programs on this machine need no key.
     pub allow_local: LocalClients,
+    /// What callers may ask for at once, and how often.
+    pub caller_limits: CallerLimits,
     pub tools: ToolboxConfig,
     /// Webhooks that come in.
     pub hooks: Hooks,

@@ -2,6 +2,8 @@
 
 use crate::auth::Caller;
 use crate::refusal::Refusal;
+use crate::share::{Kind, Place, Share};
+use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
@@ -10,6 +12,7 @@ use cortex_api::{CLOSE_SESSION, CLOSE_TRY_LATER, uuid_text};
 use cortex_store::{ConnectorBinding, ConnectorSession, StoreError};
 use cortex_types::limits::BODY_BYTES_MAX;
 use sha2::{Digest, Sha256};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,16 +27,18 @@ mod socket;
 pub(crate) use hub::{Hub, HubParts};
 use recent::RecentAnswers;
 
-/// Sockets whose session is not checked yet; a further one is asked to come back.
+/// Sessions that are checked at once; others wait for their turn.
 const HANDSHAKES_MAX: usize = 32;
+/// Sockets without a good session that are open until they have read why; a further one is refused unopened.
+const REFUSED_MAX: usize = 32;
 /// Sockets open at once.
 const SOCKETS_MAX: usize = 4_096;
-/// How long the check of a session may take.
+/// How long the check of a session may take, and the wait for it.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 /// How long a socket that is refused may take to go.
 const REFUSED_GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Over the limit a frame is still read to its end, so that the refusal reaches who sent it; over this it is not.
-const FRAME_BYTES_HARD_MAX: usize = 4 * BODY_BYTES_MAX;
+const FRAME_BYTES_HARD_MAX: usize = 2 * BODY_BYTES_MAX;
 /// Frames that are written together; every batch is flushed.
 const WRITE_AT_ONCE_BYTES: usize = 32 * 1024;
 /// Small, because most sockets are idle.
@@ -43,7 +48,8 @@ const SOCKET_BUFFER_BYTES: usize = 4 * 1024;
 pub(crate) struct ConnectorDoor {
     pub(crate) hub: Hub,
     recent: RecentAnswers,
-    handshakes: Arc<Semaphore>,
+    handshakes: Semaphore,
+    refused: Arc<Semaphore>,
     places: Arc<Semaphore>,
 }
 
@@ -52,7 +58,8 @@ impl ConnectorDoor {
         Self {
             hub,
             recent: RecentAnswers::default(),
-            handshakes: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
+            handshakes: Semaphore::new(HANDSHAKES_MAX),
+            refused: Arc::new(Semaphore::new(REFUSED_MAX)),
             places: Arc::new(Semaphore::new(SOCKETS_MAX)),
         }
     }
@@ -76,6 +83,8 @@ pub(crate) struct Wants {
     pub(crate) ack: bool,
     /// Who it says it is, beside the session.
     pub(crate) brings: Option<Caller>,
+    pub(crate) peer: IpAddr,
+    pub(crate) standing: Arc<Standing>,
 }
 
 /// Opens a session and gives its id, which is kept only as a digest.
@@ -92,35 +101,37 @@ pub(crate) async fn open_session(
     Ok(id)
 }
 
-/// Upgrades the connection. The session is checked on the open socket, because its refusal is a close code.
-pub(crate) fn open_socket(
+/// Checks the session, then upgrades the connection in any case: the refusal is a close code.
+pub(crate) async fn open_socket(
     app: AppState,
     upgrade: WebSocketUpgrade,
     session: String,
     wants: Wants,
 ) -> Result<Response, Refusal> {
-    let handshake = Arc::clone(&app.connector_door.handshakes).try_acquire_owned();
-    let handshake = handshake
-        .map_err(|_| Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1)))?;
+    let door = &app.connector_door;
+    let later = || Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1));
+    // First come, first checked: whoever comes with many bogus sessions is in front of an honest one only once.
+    let handshake = tokio::time::timeout(HANDSHAKE_MAX, door.handshakes.acquire()).await;
+    let handshake = handshake.map_err(|_| later())?;
+    let admitted = admit(&app, &session, &wants).await;
+    drop(handshake);
     let upgrade = upgrade
         .read_buffer_size(SOCKET_BUFFER_BYTES)
         .write_buffer_size(WRITE_AT_ONCE_BYTES)
         .max_message_size(FRAME_BYTES_HARD_MAX)
         .max_frame_size(FRAME_BYTES_HARD_MAX);
-    Ok(upgrade.on_upgrade(move |socket| async move {
-        match admit(&app, &session, &wants).await {
-            Ok((session, place)) => {
-                drop(handshake);
-                socket::Socket::new(app, socket, session, &wants).serve().await;
-                drop(place);
-            }
-            // It keeps its place among those that wait until it is gone: so many strangers and no more.
-            Err(refused) => {
-                close(socket, refused.code, refused.reason).await;
-                drop(handshake);
-            }
+    match admitted {
+        Ok(admitted) => {
+            Ok(upgrade.on_upgrade(move |socket| socket::Socket::new(app, socket, admitted, &wants).serve()))
         }
-    }))
+        Err(refused) => {
+            let place = Arc::clone(&door.refused).try_acquire_owned().map_err(|_| later())?;
+            Ok(upgrade.on_upgrade(move |socket| async move {
+                close(socket, refused.code, refused.reason).await;
+                drop(place);
+            }))
+        }
+    }
 }
 
 /// A session whose socket may speak.
@@ -129,6 +140,9 @@ struct Admitted {
     session: ConnectorSession,
     /// The one source that the session's key may use.
     scope: Option<String>,
+    share: Arc<Share>,
+    /// Among all sockets, and among those of its caller.
+    places: Option<(OwnedSemaphorePermit, Place)>,
 }
 
 struct Closed {
@@ -136,14 +150,15 @@ struct Closed {
     reason: &'static str,
 }
 
-async fn admit(app: &AppState, id: &str, wants: &Wants) -> Result<(Admitted, OwnedSemaphorePermit), Closed> {
+async fn admit(app: &AppState, id: &str, wants: &Wants) -> Result<Admitted, Closed> {
     let checked = tokio::time::timeout(HANDSHAKE_MAX, check_session(app, id, wants)).await;
     let busy = Closed { code: CLOSE_TRY_LATER, reason: "the server is busy; try again later" };
     let Ok(Ok(checked)) = checked else { return Err(busy) };
     let unknown = "this session is unknown or over; get a new one from GET /connector";
-    let session = checked.ok_or(Closed { code: CLOSE_SESSION, reason: unknown })?;
-    let place = Arc::clone(&app.connector_door.places).try_acquire_owned().map_err(|_| busy)?;
-    Ok((session, place))
+    let mut admitted = checked.ok_or(Closed { code: CLOSE_SESSION, reason: unknown })?;
+    let place = Arc::clone(&app.connector_door.places).try_acquire_owned().ok();
+    admitted.places = place.zip(admitted.share.place(Kind::Socket).ok());
+    if admitted.places.is_some() { Ok(admitted) } else { Err(busy) }
 }
 
 async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option<Admitted>, StoreError> {
@@ -165,11 +180,12 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     {
         session.binding = app.store.connectors().bind_session(sha256, binding, now).await?;
     }
+    let share = app.shares.of(&caller, wants.peer);
     let scope = match caller {
         Caller::Connector(key) => Some(key.source),
         Caller::Owner | Caller::Anybody => None,
     };
-    Ok(Some(Admitted { sha256, session, scope }))
+    Ok(Some(Admitted { sha256, session, scope, share, places: None }))
 }
 
 /// Who a session speaks for before its first event: known when the connector was heard before.

@@ -1,31 +1,29 @@
-//! The one gate before every handler: host, origin, credential, load.
+//! The one gate before every handler: host, origin, credential, rate and load.
 
 use crate::auth::{Caller, Verdict};
+use crate::load::Load;
+use crate::rate::Spent;
 use crate::refusal::Refusal;
-use crate::routes::{CONNECTOR_ROUTES, OPEN_ROUTES, OpenTo, refused_at};
+use crate::routes::{CONNECTOR_ROUTES, HEALTH_ROUTES, OPEN_ROUTES, OpenTo, SOCKET_ROUTES, refused_at};
+use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use cortex_api::ErrorCode;
-use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Uri};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
-use tokio::sync::Semaphore;
-
-/// Requests served at once; more are asked to come back.
-const REQUESTS_MAX: usize = 1_024;
+use std::sync::Arc;
 
 /// The address a connection came from.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Which names this server answers to, and how many requests at once.
+/// Which names this server answers to.
 pub(crate) struct Doors {
     hosts: Vec<String>,
     origins: Vec<String>,
-    places: Semaphore,
     open_to: LocalClients,
 }
 
@@ -61,7 +59,7 @@ impl Doors {
             engram: allow_local.engram && is_local,
             connectors: allow_local.connectors && is_local,
         };
-        Self { hosts, origins, places: Semaphore::new(REQUESTS_MAX), open_to }
+        Self { hosts, origins, open_to }
     }
 
     /// A page elsewhere that points its own name at this machine still names itself here.
@@ -94,15 +92,67 @@ fn without_port(host: &str) -> &str {
 }
 
 pub(crate) async fn guard(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
-    match check(&app, &request) {
-        Ok(caller) => drop(request.extensions_mut().insert(caller)),
+    let caller = match check(&app, &request) {
+        Ok(caller) => caller,
         Err(refusal) => return refused_at(request.uri().path(), refusal),
-    }
-    let Ok(_place) = app.doors.places.try_acquire() else {
-        let refusal = Refusal::new(ErrorCode::TooManyRequests).retry_after(Duration::from_secs(1));
-        return refused_at(request.uri().path(), refusal);
     };
-    next.run(request).await
+    let path = request.uri().path();
+    // Health is cheap, has no body, and is asked about when everything else is full.
+    if HEALTH_ROUTES.contains(&path) {
+        return next.run(request).await;
+    }
+    let (load, spent) = match admit(&app, &caller, &request) {
+        Ok(admitted) => admitted,
+        Err(Turned { refusal, spent }) => {
+            let mut response = refused_at(path, refusal);
+            tell(spent, &mut response);
+            return response;
+        }
+    };
+    request.extensions_mut().insert(caller);
+    request.extensions_mut().insert(load.clone());
+    let request = request.map(|body| load.count(body));
+    let mut response = next.run(request).await;
+    tell(spent, &mut response);
+    if is_stream(&response) { response.map(|body| load.with_answer(body)) } else { response }
+}
+
+fn tell(spent: Option<Spent>, response: &mut Response) {
+    if let Some(spent) = spent {
+        spent.tell(response.headers_mut());
+    }
+}
+
+/// Answers that last: they keep their request's place.
+fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// A caller that asked too often, or for more than there is now.
+struct Turned {
+    refusal: Refusal,
+    spent: Option<Spent>,
+}
+
+fn admit(app: &AppState, caller: &Caller, request: &Request) -> Result<(Load, Option<Spent>), Turned> {
+    let path = request.uri().path();
+    // The session in the path is the credential, and is looked up by the handler; the socket then has its own share.
+    if SOCKET_ROUTES.iter().any(|route| path.starts_with(route)) {
+        return Ok((Load::default(), None));
+    }
+    let share = app.shares.of(caller, peer(request));
+    let full = |spent| move |full| Turned { refusal: Refusal::from(full), spent };
+    if !share.is_stranger()
+        && let Some(standing) = request.extensions().get::<Arc<Standing>>()
+    {
+        standing.prove(&share).map_err(full(None))?;
+    }
+    let spent = share.spend().map_err(|spent| {
+        let refusal = Refusal::new(ErrorCode::TooManyRequests).retry_after(spent.wait.unwrap_or_default());
+        Turned { refusal, spent: Some(spent) }
+    })?;
+    Ok((Load::begin(&share).map_err(full(spent))?, spent))
 }
 
 fn check(app: &AppState, request: &Request) -> Result<Caller, Refusal> {

@@ -1,6 +1,8 @@
 //! The socket: accepts connections, bounds their heads, and lets them finish when the server stops.
 
 use crate::guard::Peer;
+use crate::standing::{Connections, Standing};
+use crate::wire::Wire;
 use axum::Router;
 use cortex_types::limits::HEADER_BYTES_MAX;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -8,13 +10,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// Connections open at once, idle and watching ones included; a further one is closed unread.
-const CONNECTIONS_MAX: usize = 4_096;
 /// A head that takes longer is no client of ours.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long open requests may take once the server stops.
@@ -25,21 +24,20 @@ const AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
 /// Serves until `stop`, then finishes what is open.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     let mut open = JoinSet::new();
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let connections = Arc::new(Connections::default());
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => match Arc::clone(&places).try_acquire_owned() {
-                    Ok(place) => {
-                        while open.try_join_next().is_some() {}
-                        open.spawn(serve_connection(stream, peer, place, router.clone(), stop.clone()));
-                    }
-                    Err(_) => tracing::warn!(%peer, "A connection over the limit was closed"),
-                },
+                Ok((stream, peer)) => {
+                    while open.try_join_next().is_some() {}
+                    let standing = connections.enter();
+                    open.spawn(serve_connection(stream, peer, standing, router.clone(), stop.clone()));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "A connection could not be accepted");
+                    connections.make_room();
                     tokio::time::sleep(AFTER_ACCEPT_ERROR).await;
                 }
             },
@@ -56,26 +54,29 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
 async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
-    place: OwnedSemaphorePermit,
+    standing: Arc<Standing>,
     router: Router,
     stop: CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was refused");
     }
+    let (wire, own) = (Wire::new(stream, Arc::clone(&standing)), Arc::clone(&standing));
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(Peer(peer.ip()));
+        request.extensions_mut().insert(Arc::clone(&own));
         router.clone().oneshot(request)
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(wire), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = standing.closed() => Ok(()),
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -84,5 +85,5 @@ async fn serve_connection(
     if let Err(error) = ended {
         tracing::debug!(%error, "A connection ended early");
     }
-    drop(place);
+    standing.leave();
 }

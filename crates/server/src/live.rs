@@ -6,6 +6,18 @@ use cortex_store::{OutboxMessage, Store, StoreError};
 use cortex_types::{EventId, InboxStatus, OutboxStatus};
 use futures::Stream;
 use futures::stream;
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+/// A text that is longer waits for room: a watcher that does not read holds it in memory.
+const LONG_BYTES: usize = 16 * 1024;
+/// Long texts that watchers hold at once.
+static LONG_TEXTS: Semaphore = Semaphore::const_new(48);
+/// Answers that are read from the store at once; nobody who reads slowly holds one of these.
+static READING: Semaphore = Semaphore::const_new(16);
+/// How long a watcher waits for room; then it is let go, and what it missed is in the outbox.
+const ROOM_MAX: Duration = Duration::from_secs(30);
 
 /// What a watcher makes of a turn that already waits for a person when he comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +36,16 @@ pub(crate) async fn watch(
     waiting: Waiting,
 ) -> Result<Option<impl Stream<Item = Wire> + use<>>, StoreError> {
     // Listen before looking: a turn that ends in between is then heard, not missed.
-    let (so_far, listener) = bus.listen_to(&id);
+    let (mut so_far, mut listener) = bus.listen_to(&id);
+    let mut room = None;
+    if so_far.len() > LONG_BYTES {
+        drop((so_far, listener));
+        room = long_text().await;
+        (so_far, listener) = bus.listen_to(&id);
+        if room.is_none() {
+            so_far = String::new();
+        }
+    }
     let Some(event) = store.inbox().find(id.clone()).await? else { return Ok(None) };
     let watcher = Watcher { store: store.clone(), id, listener };
     let first = match event.status {
@@ -33,7 +54,7 @@ pub(crate) async fn watch(
         InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting if so_far.is_empty() => {
             Next::Hear
         }
-        InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting => Next::Say(so_far),
+        InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting => Next::Say(so_far, room),
     };
     Ok(Some(stream::unfold((watcher, first), |(watcher, next)| watcher.next(next))))
 }
@@ -44,33 +65,51 @@ struct Watcher {
     listener: Listener,
 }
 
+/// Room for a long text, until the watcher comes for more.
+type Room = Option<SemaphorePermit<'static>>;
+
 enum Next {
-    Say(String),
+    Say(String, Room),
     Hear,
+    /// What was said before is written.
+    HearAfter(Room),
     Ended(InboxStatus),
-    Over,
+    Over(Room),
+}
+
+async fn long_text() -> Room {
+    timeout(ROOM_MAX, LONG_TEXTS.acquire()).await.ok()?.ok()
 }
 
 impl Watcher {
-    async fn next(mut self, next: Next) -> Option<(Wire, (Self, Next))> {
+    async fn next(self, next: Next) -> Option<(Wire, (Self, Next))> {
         match next {
-            Next::Say(text) => Some((Wire::Delta(LiveDelta { text }), (self, Next::Hear))),
+            Next::Say(text, room) => Some((Wire::Delta(LiveDelta { text }), (self, Next::HearAfter(room)))),
             Next::Ended(status) => {
-                let done = self.done(status).await;
-                Some((done, (self, Next::Over)))
+                let (done, room) = self.done(status).await?;
+                Some((done, (self, Next::Over(room))))
             }
-            Next::Over => None,
-            Next::Hear => match self.hear().await? {
-                LiveNews::Delta { text, .. } => Some((Wire::Delta(LiveDelta { text }), (self, Next::Hear))),
-                LiveNews::Restarted { .. } => Some((Wire::Restart, (self, Next::Hear))),
-                LiveNews::Ended { status: InboxStatus::Pending, .. } => {
-                    Some((Wire::Restart, (self, Next::Hear)))
-                }
-                LiveNews::Ended { status, .. } => {
-                    let done = self.done(status).await;
-                    Some((done, (self, Next::Over)))
-                }
-            },
+            Next::Over(room) => {
+                drop(room);
+                None
+            }
+            Next::HearAfter(room) => {
+                drop(room);
+                self.heard().await
+            }
+            Next::Hear => self.heard().await,
+        }
+    }
+
+    async fn heard(mut self) -> Option<(Wire, (Self, Next))> {
+        match self.hear().await? {
+            LiveNews::Delta { text, .. } => Some((Wire::Delta(LiveDelta { text }), (self, Next::Hear))),
+            LiveNews::Restarted { .. } => Some((Wire::Restart, (self, Next::Hear))),
+            LiveNews::Ended { status: InboxStatus::Pending, .. } => Some((Wire::Restart, (self, Next::Hear))),
+            LiveNews::Ended { status, .. } => {
+                let (done, room) = self.done(status).await?;
+                Some((done, (self, Next::Over(room))))
+            }
         }
     }
 
@@ -96,18 +135,32 @@ impl Watcher {
         }
     }
 
-    async fn done(&self, status: InboxStatus) -> Wire {
-        let trace = self.store.trace(self.id.clone()).await.ok().flatten();
+    /// None when there was no room for a long answer.
+    async fn done(&self, status: InboxStatus) -> Option<(Wire, Room)> {
+        let is_long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > LONG_BYTES);
+        let mut text = self.text().await;
+        let mut room = None;
+        if is_long(&text) {
+            room = LONG_TEXTS.try_acquire().ok();
+            if room.is_none() {
+                // Not held while it waits.
+                drop(text.take());
+                room = Some(long_text().await?);
+                text = self.text().await;
+            }
+        }
+        Some((Wire::Done(LiveDone { status, text }), room))
+    }
+
+    async fn text(&self) -> Option<String> {
+        // Never closed.
+        let reading = READING.acquire().await;
+        let (event, replies) = self.store.outbox().replies_to(self.id.clone()).await.ok().flatten()?;
+        drop(reading);
         // What a mode held back, and what went elsewhere, is not for who watches here.
-        let texts: Vec<String> = trace
-            .map(|trace| {
-                let here = |reply: &OutboxMessage| {
-                    reply.topic == trace.event.topic && reply.status != OutboxStatus::Suppressed
-                };
-                trace.replies.into_iter().filter(here).map(|reply| reply.text).collect()
-            })
-            .unwrap_or_default();
-        let text = (!texts.is_empty()).then(|| texts.join("\n\n"));
-        Wire::Done(LiveDone { status, text })
+        let here =
+            |reply: &OutboxMessage| reply.topic == event.topic && reply.status != OutboxStatus::Suppressed;
+        let texts: Vec<String> = replies.into_iter().filter(here).map(|reply| reply.text).collect();
+        (!texts.is_empty()).then(|| texts.join("\n\n"))
     }
 }

@@ -4,14 +4,17 @@ mod answer;
 mod ask;
 mod body;
 mod follow;
+mod followed;
 mod refusal;
 mod relay;
 mod stream;
+mod unsupported;
 mod written;
 
 pub(crate) use answer::{Answer, whole_answer};
 pub(crate) use ask::{Asked, SOURCE};
 pub(crate) use body::OpenAiBody;
+pub(crate) use followed::Followed;
 pub(crate) use refusal::{ErrorKind, OpenAiRefusal};
 pub(crate) use relay::{relayed, unknown_model};
 pub(crate) use stream::{AnswerWire, answer_stream};

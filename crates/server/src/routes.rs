@@ -76,6 +76,12 @@ pub const OPEN_ROUTES: &[OpenRoute] = &[
     OpenRoute { path: "/api/cortex-m/v1/connector/*", to: OpenTo::Everybody },
 ];
 
+/// The routes that are answered whatever else goes on.
+pub(crate) const HEALTH_ROUTES: &[&str] = &["/health", "/healthz", "/readyz"];
+
+/// What the addresses of sockets begin with; a session follows.
+pub(crate) const SOCKET_ROUTES: &[&str] = &["/connector/", "/api/cortex-m/v1/connector/"];
+
 /// Where a request may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectorRoute {

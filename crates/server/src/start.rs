@@ -4,6 +4,7 @@ use crate::auth::KeyRing;
 use crate::config::{ReadChannels, ServeConfig};
 use crate::connector::{ConnectorDoor, Hub, HubParts};
 use crate::guard::Doors;
+use crate::share::Shares;
 use crate::state::{App, AppState};
 use crate::webhook::{WebhookSender, Webhooks};
 use crate::{listener, metrics, routes};
@@ -84,12 +85,9 @@ pub async fn start_with_clock(
     let flow = with_engram(config.runtime, &config.engram, &config.models).await?;
     let runtime = Runtime::new(flow, store.clone(), bus.clone(), Arc::clone(&clock), tools)?;
     recover(&runtime).await?;
-    let refused = |source| StartError::Listen { address: config.listen, source };
-    let listener = TcpListener::bind(config.listen).await.map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
+    let (listener, address) = listen(config.listen).await?;
     let (stop_doors, stop_turns) = (CancellationToken::new(), CancellationToken::new());
-    let read_channels = Arc::clone(&config.read_channels);
-    let stop_hub = CancellationToken::new();
+    let (read_channels, stop_hub) = (Arc::clone(&config.read_channels), CancellationToken::new());
     let (hub, hub_work) = Hub::new(hub_parts(&runtime, &store, &clock, &stop_hub));
     let app = Arc::new(App {
         read_channels: config.read_channels,
@@ -104,7 +102,9 @@ pub async fn start_with_clock(
         keys: KeyRing::new(&keys, store.keys().of_connectors().await?),
         hooks: config.hooks,
         connector_door: ConnectorDoor::new(hub),
+        followed: Default::default(),
         doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.allow_local),
+        shares: Shares::new(config.caller_limits),
         metrics: metrics::handle(),
         address,
         started_at: clock.now(),
@@ -141,6 +141,13 @@ pub async fn start_with_clock(
         store: store_thread,
         lock,
     })
+}
+
+async fn listen(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refused = |source| StartError::Listen { address: wanted, source };
+    let listener = TcpListener::bind(wanted).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((listener, address))
 }
 
 /// Sockets say what they wrote before the hub gives back what nobody has.

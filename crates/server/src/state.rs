@@ -6,6 +6,8 @@ use crate::config::ReadChannels;
 use crate::connector::ConnectorDoor;
 use crate::guard::Doors;
 use crate::hook::Hooks;
+use crate::openai::Followed;
+use crate::share::Shares;
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_runtime::{Gardener, Intake, OutboxDesk, Runtime};
@@ -34,7 +36,10 @@ pub(crate) struct App {
     pub(crate) keys: KeyRing,
     pub(crate) hooks: Hooks,
     pub(crate) connector_door: ConnectorDoor,
+    /// What is waited for at OpenAI's door.
+    pub(crate) followed: Followed,
     pub(crate) doors: Doors,
+    pub(crate) shares: Shares,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) address: SocketAddr,
     pub(crate) started_at: Millis,

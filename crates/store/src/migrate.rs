@@ -15,7 +15,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0004_session.sql"),
     include_str!("../migrations/0005_gardener.sql"),
     include_str!("../migrations/0006_doors.sql"),
-    include_str!("../migrations/0007_untrusted.sql"),
+    include_str!("../migrations/0007_turn_order.sql"),
+    include_str!("../migrations/0008_untrusted.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.

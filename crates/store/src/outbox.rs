@@ -75,9 +75,20 @@ impl Outbox<'_> {
         self.0.write(move |connection| claim::claim_due(connection, &request, now)).await
     }
 
-    /// Leases all that waits in a conversation, in order, and shows the replies that somebody else has.
-    pub async fn hand_over(&self, request: HandOver, now: Millis) -> Result<Vec<HandedOver>, StoreError> {
-        self.0.write(move |connection| hand_over::hand_over(connection, &request, now)).await
+    /// Leases all that waits in a conversation, in order, and shows the replies that somebody else has. What an event
+    /// led to that others follow, by its source and external id, is theirs.
+    pub async fn hand_over(
+        &self,
+        request: HandOver,
+        is_followed: impl Fn(&str, &str) -> bool + Send + 'static,
+        now: Millis,
+    ) -> Result<Vec<HandedOver>, StoreError> {
+        self.0.write(move |connection| hand_over::hand_over(connection, &request, &is_followed, now)).await
+    }
+
+    /// The reader of these replies stopped them: their words are given up. Returns how many there were.
+    pub async fn stop(&self, replies: RepliesOf, now: Millis) -> Result<usize, StoreError> {
+        self.0.write(move |connection| hand_over::stop(connection, &replies, now)).await
     }
 
     /// The connector delivered the message.

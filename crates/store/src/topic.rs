@@ -5,6 +5,8 @@ use cortex_types::{Millis, NewEvent, TopicRef};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
 
+mod claim;
+
 /// Most topics whose backoff ended that one claim looks at; the rest follow with the next claim.
 const WOKEN_MAX: i64 = 256;
 
@@ -61,7 +63,7 @@ pub(crate) fn offer(
     Ok(())
 }
 
-/// Puts the heads of up to `limit` ready topics in flight, most urgent and oldest first.
+/// Puts the heads of up to `limit` ready topics in flight.
 pub(crate) fn take(connection: &Connection, limit: u32, now: Millis) -> Result<Vec<i64>, StoreError> {
     connection
         .prepare_cached(
@@ -71,21 +73,14 @@ pub(crate) fn take(connection: &Connection, limit: u32, now: Millis) -> Result<V
                ORDER BY head_due_at LIMIT ?2)",
         )?
         .execute([now.0, WOKEN_MAX])?;
-    let heads = connection
-        .prepare_cached(
-            "SELECT id, head_seq FROM topics
-             WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at = 0
-             ORDER BY head_priority, head_seq LIMIT ?1",
-        )?
-        .query_map([limit], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?
-        .collect::<Result<Vec<_>, _>>()?;
+    let heads = claim::heads(connection, limit)?;
     let mut flying = connection.prepare_cached(
         "UPDATE topics SET in_flight = head_seq, head_seq = NULL, head_priority = NULL WHERE id = ?1",
     )?;
-    for (topic, _) in &heads {
-        flying.execute([topic])?;
+    for head in &heads {
+        flying.execute([head.topic])?;
     }
-    Ok(heads.into_iter().map(|(_, seq)| seq).collect())
+    Ok(heads.into_iter().map(|head| head.seq).collect())
 }
 
 /// Nothing of the topic is in flight any more: its next pending event becomes the head.

@@ -3,6 +3,7 @@
 mod aimock;
 mod client;
 mod connector;
+mod flood;
 mod foreign;
 mod frozen_time;
 mod intruder;
@@ -15,6 +16,7 @@ mod store;
 pub use aimock::Aimock;
 pub use client::{Answer, Request, exchange};
 pub use connector::{Heard, TestConnector, said_over};
+pub use flood::{Flooded, Memory, crumbled_event, crumbs, half_message};
 pub use foreign::ForeignClients;
 pub use frozen_time::FrozenTime;
 pub use intruder::change_asked_arguments;

@@ -10,7 +10,7 @@ use crate::store::memory_folder;
 use axum::Router;
 use cortex_api::Client;
 use cortex_runtime::{EngramSetting, RuntimeConfig};
-use cortex_server::{LocalClients, OwnerKey, RunningServer, ServeConfig, start_with_clock};
+use cortex_server::{CallerLimits, LocalClients, OwnerKey, RunningServer, ServeConfig, start_with_clock};
 use cortex_store::Durability;
 use cortex_tools::ToolboxConfig;
 use cortex_types::{Clock, SystemClock};
@@ -35,6 +35,7 @@ pub struct ServerSetup {
     tools: Arc<dyn Fn(&mut ToolboxConfig) + Send + Sync>,
     engram: EngramSetting,
     allow_local: LocalClients,
+    caller_limits: CallerLimits,
     listen: Ipv4Addr,
     hooks: Value,
     webhooks: Value,
@@ -52,6 +53,7 @@ impl ServerSetup {
             tools: Arc::new(|_| {}),
             engram: EngramSetting::Off,
             allow_local: LocalClients { engram: false, connectors: true },
+            caller_limits: CallerLimits::default(),
             listen: Ipv4Addr::LOCALHOST,
             hooks: json!({}),
             webhooks: json!({}),
@@ -108,6 +110,12 @@ impl ServerSetup {
     /// Connectors on this machine need a key like everybody else.
     pub fn connectors_need_a_key(mut self) -> Self {
         self.allow_local.connectors = false;
+        self
+    }
+
+    /// Callers may ask for so much at once, and so often.
+    pub fn caller_limits(mut self, limits: CallerLimits) -> Self {
+        self.caller_limits = limits;
         self
     }
 
@@ -170,6 +178,7 @@ impl ServerSetup {
             extraction_models: None,
             engram: self.engram.clone(),
             allow_local: self.allow_local,
+            caller_limits: self.caller_limits,
             tools,
             hooks: serde_json::from_value(self.hooks.clone()).expect("the hooks are in order"),
             webhooks: serde_json::from_value(self.webhooks.clone()).expect("the webhooks are in order"),

@@ -26,6 +26,7 @@ pub use egress::{
 pub use http_get::HttpGet;
 pub use mcp::{McpServer, McpServerStatus, McpServers, McpServersError, McpSet, McpSettings, McpState};
 pub use registry::{CheckedCall, Registry, RegistryBuilder, RegistryError, ToolProvider};
+pub use schema::InputSchema;
 pub use skill::{
     Place, SKILL_TYPES, Severity, Skill, SkillIsolation, SkillManifest, SkillOptions, SkillPermissions,
     SkillProblem, SkillSet, SkillState, TemplateFile, TrustError, check_skill, run_skill_child,

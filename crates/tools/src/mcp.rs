@@ -11,14 +11,17 @@ mod supervisor;
 pub(crate) use config::name_part;
 pub use config::{McpServer, McpServers, McpServersError};
 
+use crate::schema::{Apart, InputSchema};
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
 use async_trait::async_trait;
+use call::{Attempt, Line};
 use rmcp::model::JsonObject;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use supervisor::{Supervisor, View};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How servers are started and how long they are waited for.
@@ -29,6 +32,10 @@ pub struct McpSettings {
     pub connect_timeout: Duration,
     /// The longest a call may take, whatever the caller waits for.
     pub call_timeout: Duration,
+    /// `mcpCallWaitSeconds`: how long a call waits for a server that is connecting or away.
+    pub call_wait: Duration,
+    /// `mcpStartSeconds`: how long after the start a turn waits for the servers.
+    pub start_wait: Duration,
     pub first_backoff: Duration,
     pub longest_backoff: Duration,
 }
@@ -39,6 +46,8 @@ impl Default for McpSettings {
             environment: BTreeMap::new(),
             connect_timeout: Duration::from_secs(60),
             call_timeout: Duration::from_secs(300),
+            call_wait: Duration::from_secs(30),
+            start_wait: Duration::from_secs(5),
             first_backoff: Duration::from_secs(1),
             longest_backoff: Duration::from_secs(60),
         }
@@ -76,6 +85,7 @@ pub struct McpSet {
     servers: BTreeMap<String, Server>,
     changes: watch::Receiver<u64>,
     settings: Arc<McpSettings>,
+    started: Instant,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
 }
@@ -83,6 +93,7 @@ pub struct McpSet {
 struct Server {
     name: String,
     view: watch::Receiver<View>,
+    wanted: Arc<Notify>,
 }
 
 impl McpSet {
@@ -93,30 +104,63 @@ impl McpSet {
         let stop = CancellationToken::new();
         let (count, changes) = watch::channel(0);
         let count = Arc::new(count);
+        let apart = Apart::default();
         let start = |(name, server): (String, McpServer)| {
             let (view, seen) = watch::channel(View::connecting());
+            let wanted = Arc::new(Notify::new());
             let supervisor = Supervisor {
                 name: name.clone(),
                 server,
                 settings: Arc::clone(&settings),
                 view,
                 changes: Arc::clone(&count),
+                wanted: Arc::clone(&wanted),
+                apart: apart.clone(),
                 stop: stop.clone(),
             };
             tokio::spawn(supervisor.run());
-            (name_part(&name), Server { name, view: seen })
+            (name_part(&name), Server { name, view: seen, wanted })
         };
         let servers = servers.0.into_iter().map(start).collect();
-        Self { servers, changes, settings, _stop_on_drop: stop.clone().drop_guard(), stop }
+        let started = Instant::now();
+        Self { servers, changes, settings, started, _stop_on_drop: stop.clone().drop_guard(), stop }
     }
 
-    /// The tools that can be called now.
+    /// The tools that were last offered. A server that is away may come back, so its tools stay.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         let offered = |server: &Server| {
-            let view = server.view.borrow();
-            view.offer.tools.values().map(|tool| tool.definition.clone()).collect::<Vec<_>>()
+            server.view.borrow().tools().map(|tool| tool.definition.clone()).collect::<Vec<_>>()
         };
         self.servers.values().flat_map(offered).collect()
+    }
+
+    pub(crate) fn schema(&self, name: &ToolName) -> Option<Arc<InputSchema>> {
+        let view = self.servers.get(name.skill())?.view.borrow();
+        view.tools().find(|tool| tool.definition.name == *name).map(|tool| Arc::clone(&tool.schema))
+    }
+
+    /// Waits until the server of this name has listed its tools. An error says that it does not offer the tool;
+    /// without a server of this name there is nothing to say.
+    pub(crate) async fn settled(&self, name: &ToolName) -> Result<(), ToolCallError> {
+        let Some(server) = self.servers.get(name.skill()) else { return Ok(()) };
+        let view = server.wait(self.settings.call_wait, |view| view.offer.is_some()).await?;
+        if view.tools().any(|tool| tool.definition.name == *name) {
+            Ok(())
+        } else {
+            Err(ToolCallError::NotRun(format!("the MCP server {:?} offers no tool {name}", server.name)))
+        }
+    }
+
+    /// Waits until every server has listed its tools, but not longer than is set for the start.
+    pub(crate) async fn opened(&self) {
+        let deadline = self.started + self.settings.start_wait;
+        let settled = |view: &View| view.offer.is_some() || view.state == McpState::Stopped;
+        let waits = self.servers.values().map(|server| {
+            let mut view = server.view.clone();
+            async move { drop(view.wait_for(settled).await) }
+        });
+        // Whoever is not there by then comes later.
+        drop(tokio::time::timeout_at(deadline, futures::future::join_all(waits)).await);
     }
 
     /// Changes each time [`Self::definitions`] does.
@@ -130,7 +174,7 @@ impl McpSet {
             McpServerStatus {
                 name: server.name.clone(),
                 state: view.state.clone(),
-                problems: view.offer.problems.clone(),
+                problems: view.offer.iter().flat_map(|offer| offer.problems.clone()).collect(),
             }
         };
         self.servers.values().map(status).collect()
@@ -147,8 +191,48 @@ impl McpSet {
     }
 }
 
+impl Server {
+    /// Waits until the view fits, and has the server tried at once. The error says where the server stands.
+    async fn wait(&self, longest: Duration, fits: impl Fn(&View) -> bool) -> Result<View, ToolCallError> {
+        let mut view = self.view.clone();
+        if fits(&view.borrow()) {
+            return Ok(view.borrow().clone());
+        }
+        self.wanted.notify_one();
+        let seen = view.wait_for(|view| fits(view) || view.state == McpState::Stopped);
+        let seen = tokio::time::timeout(longest, seen).await.ok().and_then(Result::ok);
+        match seen.map(|view| view.clone()) {
+            Some(view) if fits(&view) => Ok(view),
+            Some(_) | None => {
+                let state = self.view.borrow().state.clone();
+                Err(ToolCallError::NotRun(not_connected(&self.name, &state)))
+            }
+        }
+    }
+}
+
+fn is_connected(view: &View) -> bool {
+    view.line.as_ref().is_some_and(|line| line.is_open())
+}
+
 #[async_trait]
 impl ToolRunner for McpSet {
+    /// Waits for a server that is connecting or away, and looks whether its tool is still the one that was meant.
+    async fn ready(&self, definition: &ToolDefinition, context: &CallContext) -> Result<(), ToolCallError> {
+        let name = &definition.name;
+        let Some(server) = self.servers.get(name.skill()) else { return Ok(()) };
+        let view = tokio::select! {
+            view = server.wait(self.settings.call_wait, is_connected) => view?,
+            () = context.cancel.cancelled() => return Err(ToolCallError::NotRun("cancelled".to_owned())),
+        };
+        let now = view.tools().find(|tool| tool.definition.name == *name);
+        if now.is_some_and(|tool| tool.definition.hash() == definition.hash()) {
+            Ok(())
+        } else {
+            Err(ToolCallError::NotRun(format!("{name} changed while its server was away; ask again")))
+        }
+    }
+
     async fn run(
         &self,
         name: &ToolName,
@@ -158,12 +242,30 @@ impl ToolRunner for McpSet {
         let not_run = |reason: String| ToolCallError::NotRun(reason);
         let server =
             self.servers.get(name.skill()).ok_or_else(|| not_run(format!("no MCP server offers {name}")))?;
-        let View { state, offer, line } = server.view.borrow().clone();
-        let line = line.ok_or_else(|| not_run(not_connected(&server.name, &state)))?;
-        let tool = offer.tools.get(name).ok_or_else(|| not_run(format!("{name} is no longer offered")))?;
         let arguments: JsonObject = serde_json::from_str(arguments_json)
             .map_err(|error| not_run(format!("the arguments are no object: {error}")))?;
-        line.call(tool, arguments, context, self.settings.call_timeout).await
+        let deadline = Instant::now() + self.settings.call_wait;
+        let mut tried: Option<Arc<Line>> = None;
+        loop {
+            let is_another = |view: &View| {
+                let same = |old: &Arc<Line>| view.line.as_ref().is_some_and(|line| Arc::ptr_eq(old, line));
+                is_connected(view) && !tried.as_ref().is_some_and(same)
+            };
+            let view = tokio::select! {
+                biased;
+                view = server.wait(deadline.saturating_duration_since(Instant::now()), is_another) => view?,
+                () = context.cancel.cancelled() => return Err(not_run("cancelled".to_owned())),
+            };
+            let tool = view.tools().find(|tool| tool.definition.name == *name);
+            let tool = tool.ok_or_else(|| not_run(format!("{name} is no longer offered")))?;
+            let line = view.line.clone().ok_or_else(|| not_run(not_connected(&server.name, &view.state)))?;
+            match line.call(tool, arguments.clone(), context, self.settings.call_timeout).await {
+                Attempt::Ended(ended) => return ended,
+                // Nothing was sent, so the next connection can be tried without harm.
+                Attempt::NotSent(_) if Instant::now() < deadline => tried = Some(line),
+                Attempt::NotSent(reason) => return Err(not_run(reason)),
+            }
+        }
     }
 }
 

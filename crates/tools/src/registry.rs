@@ -1,7 +1,8 @@
 //! The one registry: which tools there are, whether a call of one is in order, and the clock it runs against.
 
-use crate::schema::InputSchema;
+use crate::schema::{Apart, InputSchema};
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
+use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +14,24 @@ const RESULT_BYTES_MAX: usize = 64 * 1024;
 const LAST_WORD: Duration = Duration::from_millis(50);
 
 /// Runs tools that come and go while the server runs, such as those of MCP servers.
+#[async_trait]
 pub trait ToolProvider: ToolRunner {
     /// What it offers at this moment.
     fn definitions(&self) -> Vec<ToolDefinition>;
+
+    /// The schema of a tool that it offers, where it was compiled when it was listed.
+    fn schema(&self, _name: &ToolName) -> Option<Arc<InputSchema>> {
+        None
+    }
+
+    /// Waits while it is not known yet whether the tool is offered, within a bound. An error says why a tool that
+    /// belongs here cannot be called; a name that does not belong here is no error.
+    async fn settled(&self, _name: &ToolName) -> Result<(), ToolCallError> {
+        Ok(())
+    }
+
+    /// Waits until everything that is expected right after the start is offered, within a bound.
+    async fn opened(&self) {}
 }
 
 /// Why a registry cannot be made.
@@ -42,11 +58,13 @@ pub struct Registry {
     fixed: BTreeMap<ToolName, Tool>,
     live: Vec<Arc<dyn ToolProvider>>,
     other_names: BTreeMap<&'static str, &'static str>,
+    apart: Apart,
 }
 
+#[derive(Clone)]
 struct Tool {
     definition: Arc<ToolDefinition>,
-    schema: InputSchema,
+    schema: Arc<InputSchema>,
     runner: Arc<dyn ToolRunner>,
 }
 
@@ -71,6 +89,7 @@ impl RegistryBuilder {
         }
         let schema = InputSchema::compile(&definition.input_schema_json)
             .map_err(|reason| RegistryError::BadSchema { name: name.clone(), reason })?;
+        let schema = Arc::new(schema);
         self.fixed.insert(name, Tool { definition: Arc::new(definition), schema, runner });
         Ok(self)
     }
@@ -99,7 +118,12 @@ impl RegistryBuilder {
     }
 
     pub fn build(self) -> Registry {
-        Registry { fixed: self.fixed, live: self.live, other_names: self.other_names }
+        Registry {
+            fixed: self.fixed,
+            live: self.live,
+            other_names: self.other_names,
+            apart: Apart::default(),
+        }
     }
 }
 
@@ -118,37 +142,59 @@ impl Registry {
         all.into_values().collect()
     }
 
+    /// Waits until the tools that are expected right after the start are there, within a bound.
+    pub async fn opened(&self) {
+        futures::future::join_all(self.live.iter().map(|provider| provider.opened())).await;
+    }
+
     /// Checks a call as a model wrote it. An error is what the model is told.
-    pub fn check(&self, name: &str, arguments_json: &str) -> Result<CheckedCall, ToolCallError> {
+    pub async fn check(&self, name: &str, arguments_json: &str) -> Result<CheckedCall, ToolCallError> {
         let unknown = || {
             let shown: String = name.chars().take(100).collect();
             ToolCallError::NotRun(format!("there is no tool {shown:?}"))
         };
         let own_name = self.other_names.get(name).copied().unwrap_or(name);
         let wanted: ToolName = own_name.parse().map_err(|_| unknown())?;
-        let in_order = |schema: &InputSchema| {
-            schema
-                .check(arguments_json)
-                .map_err(|reason| ToolCallError::NotRun(format!("bad arguments for {wanted}: {reason}")))
+        let tool = self.find(&wanted).await?.ok_or_else(unknown)?;
+        let checked = match tool.schema.check_at_once(arguments_json) {
+            Some(checked) => checked,
+            None => {
+                let (schema, arguments) = (Arc::clone(&tool.schema), arguments_json.to_owned());
+                self.apart.run(move || schema.check(&arguments)).await.and_then(|checked| checked)
+            }
         };
-        if let Some(tool) = self.fixed.get(&wanted) {
-            return Ok(CheckedCall {
-                definition: Arc::clone(&tool.definition),
-                arguments_json: in_order(&tool.schema)?,
-                runner: Arc::clone(&tool.runner),
-            });
+        let arguments_json = checked
+            .map_err(|reason| ToolCallError::NotRun(format!("bad arguments for {wanted}: {reason}")))?;
+        Ok(CheckedCall { definition: tool.definition, arguments_json, runner: tool.runner })
+    }
+
+    async fn find(&self, wanted: &ToolName) -> Result<Option<Tool>, ToolCallError> {
+        if let Some(tool) = self.fixed.get(wanted) {
+            return Ok(Some(tool.clone()));
         }
         for provider in &self.live {
-            if let Some(definition) = provider.definitions().into_iter().find(|tool| tool.name == wanted) {
-                let schema = InputSchema::compile(&definition.input_schema_json).map_err(|reason| {
-                    ToolCallError::NotRun(format!("{wanted} cannot be called: {reason}"))
-                })?;
-                let runner: Arc<dyn ToolRunner> = Arc::clone(provider) as Arc<dyn ToolRunner>;
-                let arguments_json = in_order(&schema)?;
-                return Ok(CheckedCall { definition: Arc::new(definition), arguments_json, runner });
-            }
+            provider.settled(wanted).await?;
+            let Some(definition) = provider.definitions().into_iter().find(|tool| tool.name == *wanted)
+            else {
+                continue;
+            };
+            let schema = match provider.schema(wanted) {
+                Some(schema) => schema,
+                None => self.compile(&definition).await?,
+            };
+            let runner: Arc<dyn ToolRunner> = Arc::clone(provider) as Arc<dyn ToolRunner>;
+            return Ok(Some(Tool { definition: Arc::new(definition), schema, runner }));
         }
-        Err(unknown())
+        Ok(None)
+    }
+
+    async fn compile(&self, definition: &ToolDefinition) -> Result<Arc<InputSchema>, ToolCallError> {
+        let text = definition.input_schema_json.clone();
+        let compiled =
+            self.apart.run(move || InputSchema::compile(&text)).await.and_then(|compiled| compiled);
+        compiled.map(Arc::new).map_err(|reason| {
+            ToolCallError::NotRun(format!("{} cannot be called: {reason}", definition.name))
+        })
     }
 
     /// Resolves a checked call to what is shown, hashed and run, and checks the result once more.
@@ -162,7 +208,7 @@ impl Registry {
         if prepared.arguments_json == call.arguments_json {
             return Ok((call.clone(), prepared.preview));
         }
-        Ok((self.check(name.as_str(), &prepared.arguments_json)?, prepared.preview))
+        Ok((self.check(name.as_str(), &prepared.arguments_json).await?, prepared.preview))
     }
 
     /// Runs a checked call against its clock. What comes late is dropped; what is too long is cut.
@@ -174,6 +220,8 @@ impl Registry {
     ) -> Result<ToolOutcome, ToolCallError> {
         let limit = call.definition.timeout.unwrap_or(default_timeout);
         let context = CallContext { cancel: context.cancel.child_token(), ..context.clone() };
+        // Whatever the tool waits for before it can start is not taken off its own time.
+        call.runner.ready(&call.definition, &context).await?;
         let running = call.runner.run(&call.definition.name, &call.arguments_json, &context);
         tokio::pin!(running);
         let ended = match tokio::time::timeout(limit, &mut running).await {

@@ -7,6 +7,7 @@ mod folder;
 mod keeper;
 mod listing;
 mod manifest;
+mod nesting;
 mod options;
 mod problem;
 mod program;

@@ -168,6 +168,11 @@ pub trait ToolRunner: Send + Sync {
         Ok(PreparedArguments { arguments_json: arguments_json.to_owned(), preview: None })
     }
 
+    /// Waits until the tool can run as it was defined, within a bound. An error means that it did not start.
+    async fn ready(&self, _definition: &ToolDefinition, _context: &CallContext) -> Result<(), ToolCallError> {
+        Ok(())
+    }
+
     async fn run(
         &self,
         name: &ToolName,

@@ -2,13 +2,17 @@
 
 use crate::mcp::{McpServerStatus, McpServers, McpSet, McpSettings};
 use crate::registry::ToolProvider;
+use crate::schema::InputSchema;
 use crate::skill::TrustError;
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
 use crate::trust::{TrustStore, pin_definitions, trust_definitions};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+
+const PIN_WAIT: Duration = Duration::from_secs(5);
 
 /// The servers, and what of them is trusted.
 pub(crate) struct TrustedMcp {
@@ -21,15 +25,26 @@ pub(crate) struct TrustedMcp {
 
 /// What is trusted, as it was last read.
 #[derive(Clone, Default)]
-struct Pins(watch::Sender<HashMap<String, [u8; 32]>>);
+struct Pins(watch::Sender<Pinned>);
+
+#[derive(Default)]
+struct Pinned {
+    all: HashMap<String, [u8; 32]>,
+    /// The last change of what is offered that was looked at.
+    seen: u64,
+}
 
 impl Pins {
     fn put(&self, all: HashMap<String, [u8; 32]>) {
-        self.0.send_replace(all);
+        self.0.send_modify(|pinned| pinned.all = all);
+    }
+
+    fn has_seen(&self, change: u64) {
+        self.0.send_modify(|pinned| pinned.seen = change);
     }
 
     fn hold(&self, definition: &ToolDefinition) -> bool {
-        self.0.borrow().get(definition.name.as_str()) == Some(&definition.hash())
+        self.0.borrow().all.get(definition.name.as_str()) == Some(&definition.hash())
     }
 }
 
@@ -55,6 +70,14 @@ impl TrustedMcp {
         trust_definitions(&theirs, &*self.trusted).await?;
         self.pins.put(self.trusted.all().await?);
         Ok(())
+    }
+
+    /// Waits until everything that is offered now was compared with what is trusted.
+    async fn caught_up(&self) {
+        let change = *self.set.changes().borrow();
+        let mut pins = self.pins.0.subscribe();
+        // A database that does not answer leaves the tools held back.
+        drop(tokio::time::timeout(PIN_WAIT, pins.wait_for(|pinned| pinned.seen >= change)).await);
     }
 
     /// With a line for each tool that is held back.
@@ -83,7 +106,7 @@ impl TrustedMcp {
 async fn pin_first_seen(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pins) {
     let mut changes = set.changes();
     loop {
-        changes.mark_unchanged();
+        let change = *changes.borrow_and_update();
         match pin(&set, &*trusted).await {
             Ok((all, changed)) => {
                 pins.put(all);
@@ -93,6 +116,7 @@ async fn pin_first_seen(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pi
             }
             Err(error) => tracing::warn!(%error, "MCP tools are not offered now"),
         }
+        pins.has_seen(change);
         if changes.changed().await.is_err() {
             return;
         }
@@ -109,6 +133,12 @@ async fn pin(
 
 #[async_trait]
 impl ToolRunner for TrustedMcp {
+    async fn ready(&self, definition: &ToolDefinition, context: &CallContext) -> Result<(), ToolCallError> {
+        self.set.ready(definition, context).await?;
+        self.caught_up().await;
+        Ok(())
+    }
+
     async fn run(
         &self,
         name: &ToolName,
@@ -123,7 +153,29 @@ impl ToolRunner for TrustedMcp {
     }
 }
 
+#[async_trait]
 impl ToolProvider for TrustedMcp {
+    fn schema(&self, name: &ToolName) -> Option<Arc<InputSchema>> {
+        self.set.schema(name)
+    }
+
+    async fn settled(&self, name: &ToolName) -> Result<(), ToolCallError> {
+        self.set.settled(name).await?;
+        self.caught_up().await;
+        let server = name.skill();
+        let is_held_back = |tool: &ToolDefinition| tool.name == *name && !self.pins.hold(tool);
+        if self.set.definitions().iter().any(is_held_back) {
+            let reason = format!("{name} is held back until a person runs `cortex skill trust {server}`");
+            return Err(ToolCallError::NotRun(reason));
+        }
+        Ok(())
+    }
+
+    async fn opened(&self) {
+        self.set.opened().await;
+        self.caught_up().await;
+    }
+
     fn definitions(&self) -> Vec<ToolDefinition> {
         let mut all = self.set.definitions();
         all.retain(|definition| self.pins.hold(definition));

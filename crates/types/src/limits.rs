@@ -6,6 +6,10 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const CHAT_BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Deepest JSON accepted in a request.
 pub const JSON_DEPTH_MAX: usize = 64;
+/// Most memory that the values of a request's JSON may take, beside its text.
+pub const JSON_VALUES_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The same for chat clients, whose histories and lists of tokens are long.
+pub const CHAT_VALUES_BYTES_MAX: usize = 24 * 1024 * 1024;
 /// Largest request head.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Longest identifier-like field of an event (source, ids, topic, user).
@@ -36,3 +40,21 @@ pub const ERROR_CHARS_MAX: usize = 1_000;
 pub const OP_RESULT_CHARS_MAX: usize = 64 * 1024;
 /// Most ops that one prompt shows.
 pub const OPS_SHOWN_MAX: u32 = 20;
+/// Largest input schema of a tool.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+/// Deepest nesting of a tool's input schema, and of the arguments of a call.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
+/// Most schemas inside one input schema.
+pub const SCHEMA_NODES_MAX: usize = 4_096;
+/// Most `$ref`s of one input schema.
+pub const SCHEMA_REFS_MAX: usize = 256;
+/// Most schemas that apply to one value through each other, such as a `$ref` to a `$ref`.
+pub const SCHEMA_CHAIN_MAX: usize = 32;
+/// Most patterns of one input schema.
+pub const SCHEMA_PATTERNS_MAX: usize = 64;
+/// Longest pattern of an input schema.
+pub const SCHEMA_PATTERN_CHARS_MAX: usize = 512;
+/// Largest arguments of one tool call.
+pub const ARGUMENT_BYTES_MAX: usize = 256 * 1024;
+/// Most steps that checking one call's arguments may take.
+pub const CHECK_STEPS_MAX: u64 = 2_000_000;

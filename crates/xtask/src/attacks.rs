@@ -1,15 +1,19 @@
 //! `cargo xtask attacks`: does to a running server what strangers and hostile neighbours would, and counts what got through.
 
 mod approval;
+mod child;
 mod door;
+mod egress;
 mod far_side;
 mod file;
+mod flood;
 mod injection;
 mod judgement;
 mod key;
 mod keyless;
 mod number;
 mod schema;
+mod secret;
 mod socket;
 mod target;
 mod wire;
@@ -41,10 +45,14 @@ const CLASSES: &[&[Attack]] = &[
     key::ATTACKS,
     keyless::ATTACKS,
     approval::ATTACKS,
-    file::ATTACKS,
-    number::ATTACKS,
     injection::ATTACKS,
+    egress::ATTACKS,
+    secret::ATTACKS,
+    file::ATTACKS,
+    child::ATTACKS,
+    number::ATTACKS,
     schema::ATTACKS,
+    flood::ATTACKS,
 ];
 
 const USAGE: &str = "usage: cargo xtask attacks [--short] [--only NAME] [--program FILE]";

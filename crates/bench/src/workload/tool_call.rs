@@ -103,7 +103,7 @@ impl Bench {
         let (started, mut taken) = (Instant::now(), Vec::new());
         while started.elapsed() < time {
             let begun = Instant::now();
-            let call = self.registry.check(name, ARGUMENTS).map_err(broken)?;
+            let call = self.registry.check(name, ARGUMENTS).await.map_err(broken)?;
             self.registry.run(&call, &self.context, TIMEOUT).await.map_err(broken)?;
             taken.push(begun.elapsed());
         }

@@ -36,6 +36,13 @@ pub fn count_tokens(text: &str) -> u32 {
     count
 }
 
+/// The text that tokens of OpenAI's `cl100k_base` stand for; `None` when one of them stands for nothing.
+pub fn text_of_tokens(tokens: &[u32]) -> Option<String> {
+    let bytes = ENCODING.as_ref()?.decode_bytes(tokens).ok()?;
+    // A letter may be cut where the client cut its tokens.
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 fn encoded(piece: &str) -> u32 {
     let count = match &*ENCODING {
         Some(encoding) => encoding.encode_ordinary(piece).len(),
@@ -68,6 +75,13 @@ mod tests {
         assert_eq!(count_tokens(""), 0);
         assert_eq!(count_tokens("Remind me every weekday at nine, please"), 9);
         assert_eq!(count_tokens("Remind me every weekday at nine, please"), 9, "remembered");
+    }
+
+    #[test]
+    fn tokens_become_the_text_they_were() {
+        assert_eq!(text_of_tokens(&[15_339, 1_917]).as_deref(), Some("hello world"));
+        assert_eq!(text_of_tokens(&[]).as_deref(), Some(""));
+        assert_eq!(text_of_tokens(&[15_339, 4_000_000_000]), None);
     }
 
     #[test]

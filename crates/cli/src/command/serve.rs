@@ -15,8 +15,12 @@ use cortex_api::Client;
 use cortex_server::{ReadChannels, RunningServer, ServeConfig, StartError};
 use cortex_store::LockError;
 use cortex_tools::ToolboxError;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Enough for all connections and sockets that the server takes, the database and the children.
+const OPEN_FILES: u64 = 65_536;
 
 /// Run the server in the foreground
 ///
@@ -73,6 +77,7 @@ async fn serve(
 ) -> Result<Exit, Failure> {
     // Before anything is started: a signal that comes early must not end the process in the middle.
     let mut signals = Signals::listen()?;
+    allow_many_connections();
     let board = config.connectors.clone();
     let running = cortex_server::start(config).await.map_err(|error| told(error, effective))?;
     let announced = announce(&running, &mut credentials, home, args, context);
@@ -109,6 +114,17 @@ async fn serve(
             talk("cortex: stopped at once; what was running goes on at the next start");
             Ok(Exit::Error)
         }
+    }
+}
+
+/// Every connection is an open file, and systems often begin with far fewer than they allow.
+fn allow_many_connections() {
+    let files = getrlimit(Resource::Nofile);
+    let wanted = files.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+    if files.current.is_some_and(|now| now < wanted)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..files })
+    {
+        tracing::warn!(%error, "The limit of open files cannot be raised; few connections are possible");
     }
 }
 

@@ -58,6 +58,8 @@ fn the_listing_shows_every_key_with_its_default() {
         skillIsolation          "thread"                  default
         undeclaredTools         "run"                     default
         mcpServers              {}                        default
+        mcpStartSeconds         5                         default
+        mcpCallWaitSeconds      30                        default
         hooks                   {}                        default
         webhooks                {}                        default
         egressAllow             []                        default

@@ -13,6 +13,7 @@ mod connector_check;
 mod cortex;
 mod doctor;
 mod exit_codes;
+mod flood;
 mod help;
 mod home;
 mod lifecycle;

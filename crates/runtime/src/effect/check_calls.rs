@@ -133,7 +133,7 @@ pub(crate) async fn prepare(
     name: &str,
     arguments_json: &str,
 ) -> Result<Prepared, String> {
-    let checked = parts.tools.check(name, arguments_json).map_err(|error| error.to_string())?;
+    let checked = parts.tools.check(name, arguments_json).await.map_err(|error| error.to_string())?;
     let context = call_context(parts, event, &CancellationToken::new());
     let (call, preview) = parts.tools.prepare(&checked, &context).await.map_err(|error| error.to_string())?;
     let binding = binding_of(event, &call);

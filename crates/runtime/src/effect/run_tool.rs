@@ -89,7 +89,7 @@ async fn clear(parts: &Parts, event: &Event, ready: &ReadyCall) -> Result<Checke
     if let Clearance::Approved(id) = &ready.clearance {
         let found = approvals.find(id.clone()).await?.filter(|approval| approval.event == event.id);
         let approval = found.ok_or_else(|| NotCleared::refused("not run: its approval is gone"))?;
-        return approved_call(parts, event, &approval);
+        return approved_call(parts, event, &approval).await;
     }
     let call = &ready.call;
     let prepared =
@@ -102,7 +102,7 @@ async fn clear(parts: &Parts, event: &Event, ready: &ReadyCall) -> Result<Checke
     Ok(prepared.call)
 }
 
-fn approved_call(parts: &Parts, event: &Event, approval: &Approval) -> Result<CheckedCall, NotCleared> {
+async fn approved_call(parts: &Parts, event: &Event, approval: &Approval) -> Result<CheckedCall, NotCleared> {
     let resolved_at = match (approval.status, approval.resolved_at) {
         (ApprovalStatus::Approved, Some(at)) => at,
         (
@@ -119,7 +119,7 @@ fn approved_call(parts: &Parts, event: &Event, approval: &Approval) -> Result<Ch
         let text = "not run: the approval was too old when it came to run".to_owned();
         return Err(NotCleared { text, ending: ToolEnding::Expired });
     }
-    let checked = parts.tools.check(&approval.tool_name, &approval.tool_arguments_json);
+    let checked = parts.tools.check(&approval.tool_name, &approval.tool_arguments_json).await;
     let checked = checked.map_err(|error| NotCleared::refused(error.to_string()))?;
     // The text too: what was stored is what was shown, byte by byte.
     let is_shown_text = checked.arguments_json() == approval.tool_arguments_json;

@@ -1,6 +1,6 @@
 //! Frames: CloudEvents from a connector are checked, events for it are written.
 
-use crate::body::is_too_deep;
+use crate::body::{TooMuch, weigh};
 use crate::moment::parse_iso;
 use crate::routes::ingest::read_priority;
 use cortex_api::{
@@ -9,7 +9,7 @@ use cortex_api::{
 };
 use cortex_runtime::IncomingEvent;
 use cortex_store::ConnectorBinding;
-use cortex_types::limits::{FIELD_CHARS_MAX, JSON_DEPTH_MAX};
+use cortex_types::limits::{FIELD_CHARS_MAX, JSON_DEPTH_MAX, JSON_VALUES_BYTES_MAX};
 use cortex_types::{Millis, OutboxId, is_machine_channel};
 use serde_json::{Map, Value};
 
@@ -53,8 +53,12 @@ pub(super) fn read_frame(text: &str, now: Millis) -> Result<Frame, FrameError> {
         connector_id: None,
         conversation_id: None,
     };
-    if is_too_deep(text.as_bytes()) {
-        return Err(invalid(format!("the frame must not be nested deeper than {JSON_DEPTH_MAX} levels")));
+    match weigh(text.as_bytes(), JSON_VALUES_BYTES_MAX) {
+        Ok(_) => {}
+        Err(TooMuch::Depth) => {
+            return Err(invalid(format!("the frame must not be nested deeper than {JSON_DEPTH_MAX} levels")));
+        }
+        Err(TooMuch::Values) => return Err(invalid("the frame has too many values; send fewer".to_owned())),
     }
     let event = match serde_json::from_str(text) {
         Ok(Value::Object(event)) => event,

@@ -5,6 +5,7 @@ use super::dispatch::{Member, Report, ToSocket, WINDOW};
 use super::frame::{self, Frame, FrameError, Inbound, read_frame};
 use super::{Admitted, Wants};
 use crate::live::{Waiting, watch};
+use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use cortex_api::LiveEvent;
@@ -27,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Frames that are taken at once, so that their events share a commit; their order is kept.
 const FRAMES_AT_ONCE: usize = 30;
+/// Bytes of frames that are taken at once; one more frame may come on top.
+const BYTES_AT_ONCE: usize = BODY_BYTES_MAX;
 /// A write that takes longer means that nobody reads.
 const WRITE_MAX: Duration = Duration::from_secs(10);
 /// How often the other side is asked whether it is there, and how long it may stay silent.
@@ -58,6 +61,9 @@ pub(super) struct Socket {
     /// Events whose answers are passed on while they grow, as far back as one can come again.
     previewed: VecDeque<EventId>,
     too_slow: CancellationToken,
+    standing: Arc<Standing>,
+    /// Whether the beginning of a message waited for its end when this was last looked at.
+    was_in_message: bool,
     heard_at: Instant,
     touched_at: Instant,
 }
@@ -86,6 +92,7 @@ impl Socket {
         let (me, to_write) = mpsc::channel(2 * WINDOW);
         let keys = app.keys.watch_connectors();
         let now = Instant::now();
+        wants.standing.begin_messages(&admitted.share);
         Self {
             app,
             socket,
@@ -100,12 +107,16 @@ impl Socket {
             ended: VecDeque::new(),
             previewed: VecDeque::new(),
             too_slow: CancellationToken::new(),
+            standing: Arc::clone(&wants.standing),
+            was_in_message: false,
             heard_at: now,
             touched_at: now,
         }
     }
 
     pub(super) async fn serve(mut self) {
+        // Held until the socket is gone.
+        let _places = self.admitted.places.take();
         gauge!("cortex_connector_sockets").set(self.app.connector_door.open() as f64);
         // A key that was revoked since the session was checked rang before we listened.
         let end = match self.check_key() {
@@ -172,6 +183,10 @@ impl Socket {
         if self.heard_at.elapsed() > SILENCE_MAX {
             return Err(End::Gone);
         }
+        // Two looks apart and nothing whole in between.
+        if std::mem::replace(&mut self.was_in_message, self.standing.is_in_message()) && self.was_in_message {
+            return Err(End::Close { code: CLOSE_TRY_LATER, reason: "a message took too long to come" });
+        }
         if self.touched_at.elapsed() > TOUCH_EVERY {
             self.touched_at = Instant::now();
             let now = self.app.clock.now();
@@ -186,11 +201,17 @@ impl Socket {
         self.heard_at = Instant::now();
         let mut frames = Vec::new();
         let mut end = take_frame(heard, &mut frames).err();
-        while end.is_none() && frames.len() < FRAMES_AT_ONCE {
+        let is_room = |frames: &[Utf8Bytes]| {
+            frames.len() < FRAMES_AT_ONCE
+                && frames.iter().map(|frame| frame.len()).sum::<usize>() < BYTES_AT_ONCE
+        };
+        while end.is_none() && is_room(&frames) {
             let Some(heard) = self.socket.recv().now_or_never() else { break };
             end = take_frame(heard, &mut frames).err();
         }
         let answers = self.answer(&frames).await?;
+        self.was_in_message = false;
+        self.standing.settle();
         self.write(answers).await?;
         end.map_or(Ok(()), Err)
     }

@@ -1,7 +1,7 @@
 //! The body of a webhook as one value: JSON, a form, or plain text.
 
-use crate::body::is_too_deep;
-use cortex_types::limits::JSON_DEPTH_MAX;
+use crate::body::{TooMuch, weigh};
+use cortex_types::limits::{JSON_DEPTH_MAX, JSON_VALUES_BYTES_MAX};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
@@ -29,10 +29,13 @@ pub(crate) fn read_payload(headers: &HeaderMap, body: &[u8]) -> Result<Value, St
 
 /// None when it is no JSON.
 fn read_json(body: &[u8]) -> Result<Option<Value>, String> {
-    if is_too_deep(body) {
-        return Err(format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels"));
+    match weigh(body, JSON_VALUES_BYTES_MAX) {
+        Ok(_) => Ok(serde_json::from_slice(body).ok()),
+        Err(TooMuch::Depth) => {
+            Err(format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels"))
+        }
+        Err(TooMuch::Values) => Err("Request body has too many values".to_owned()),
     }
-    Ok(serde_json::from_slice(body).ok())
 }
 
 fn read_form(body: &[u8]) -> Result<Value, String> {

@@ -6,8 +6,8 @@ use super::refusal::{ErrorKind, OpenAiRefusal};
 use super::written::Leased;
 use crate::state::AppState;
 use cortex_api::{CortexApproval, CortexNote};
-use cortex_store::{HandedOver, OutboxMessage};
-use cortex_types::{ApprovalId, InboxStatus, OutboxId, OutboxStatus, TokenUsage};
+use cortex_store::{HandedOver, OutboxMessage, RepliesOf, StoreError};
+use cortex_types::{ApprovalId, InboxStatus, OutboxId, OutboxStatus, TokenUsage, TopicRef};
 use http::StatusCode;
 use serde::Deserialize;
 use std::time::Duration;
@@ -67,6 +67,16 @@ fn too_long(question: &OpenQuestion) -> OpenAiRefusal {
     OpenAiRefusal::new(StatusCode::GATEWAY_TIMEOUT, ErrorKind::Server, message).code("answer_timeout")
 }
 
+/// What waits for one who asks in this conversation: the replies of his own events, and what nobody else follows.
+pub(crate) async fn hand_over(
+    app: &AppState,
+    topic: TopicRef,
+    replies_of: Vec<RepliesOf>,
+) -> Result<Vec<HandedOver>, StoreError> {
+    let followed = app.followed.clone();
+    app.outbox.hand_over(topic, replies_of, move |source, name| followed.has(source, name)).await
+}
+
 /// Takes what is for this client now; `seen` are messages he already has.
 pub(crate) async fn gather(
     question: &OpenQuestion,
@@ -74,7 +84,7 @@ pub(crate) async fn gather(
     seen: &[OutboxId],
 ) -> Result<Answer, OpenAiRefusal> {
     let app = &question.app;
-    let handed = app.outbox.hand_over(question.topic.clone(), question.replies_of.clone()).await?;
+    let handed = hand_over(app, question.topic.clone(), question.replies_of.clone()).await?;
     let handed: Vec<HandedOver> =
         handed.into_iter().filter(|handed| !seen.contains(&handed.message.id)).collect();
     let leased = leased(app, &handed);

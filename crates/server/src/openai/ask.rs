@@ -2,6 +2,7 @@
 
 use super::body::OpenAiBody;
 use super::refusal::{ErrorKind, OpenAiRefusal};
+use super::unsupported;
 use crate::state::AppState;
 use cortex_types::limits::{BODY_BYTES_MAX, FIELD_CHARS_MAX};
 use cortex_types::{EventId, TopicRef};
@@ -36,9 +37,7 @@ impl Asked {
         let messages = messages.filter(|messages| !messages.is_empty());
         let messages = messages
             .ok_or_else(|| OpenAiRefusal::bad("messages", "messages must be a list with at least one"))?;
-        if body.object.get("n").and_then(Value::as_u64).is_some_and(|n| n != 1) {
-            return Err(OpenAiRefusal::bad("n", "cortex gives one answer: n must be 1"));
-        }
+        unsupported::refuse_in_chat(&body.object)?;
         let said = last_of_user(messages, "messages")?;
         Self::new(headers, body, None, read_content(said, "messages")?)
     }
@@ -48,6 +47,7 @@ impl Asked {
         headers: &HeaderMap,
         body: &OpenAiBody,
     ) -> Result<Self, OpenAiRefusal> {
+        unsupported::refuse_in_responses(&body.object)?;
         let said = match body.object.get("input") {
             Some(text @ Value::String(_)) => read_content(text, "input")?,
             Some(Value::Array(items)) => read_content(last_of_user(items, "input")?, "input")?,
@@ -72,8 +72,8 @@ impl Asked {
             None | Some(Value::Null) => None,
             Some(user) => Some(name(user.as_str(), "user")?),
         };
-        let topic_key = match header(headers, "X-Cortex-Topic")? {
-            Some(topic) => name(Some(topic), "X-Cortex-Topic")?,
+        let topic_key = match named_by(headers)? {
+            Some(topic) => topic,
             None => user.clone().or(conversation).unwrap_or_else(|| MAIN_TOPIC.to_owned()),
         };
         let external_id =
@@ -89,6 +89,16 @@ impl Asked {
             host: header(headers, "Host")?.unwrap_or_default().to_owned(),
         })
     }
+}
+
+/// The conversation that a header names: ours, or the chat of an Open WebUI that forwards it.
+fn named_by(headers: &HeaderMap) -> Result<Option<String>, OpenAiRefusal> {
+    for param in ["X-Cortex-Topic", "X-OpenWebUI-Chat-Id"] {
+        if let Some(topic) = header(headers, param)? {
+            return name(Some(topic), param).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// One that cannot be read is refused: left out, it would lead to another conversation.
@@ -108,11 +118,13 @@ fn name(text: Option<&str>, param: &'static str) -> Result<String, OpenAiRefusal
     text.ok_or_else(|| OpenAiRefusal::bad(param, problem()))
 }
 
-/// The content of the user's last message.
+/// The content of the user's last message, which nothing but words of the system may follow: an answer that is to be
+/// continued and a tool's result have no place with an assistant that has its own history and tools.
 fn last_of_user<'a>(messages: &'a [Value], param: &'static str) -> Result<&'a Value, OpenAiRefusal> {
-    let said = messages.iter().rev().find(|message| message["role"] == "user");
-    let said = said.and_then(|message| message.get("content"));
-    said.ok_or_else(|| OpenAiRefusal::bad(param, format!("{param} must hold a message of the role user")))
+    let is_of_system = |message: &&Value| message["role"] == "system" || message["role"] == "developer";
+    let said = messages.iter().rev().find(|message| !is_of_system(message));
+    let said = said.filter(|message| message["role"] == "user").and_then(|message| message.get("content"));
+    said.ok_or_else(|| OpenAiRefusal::bad(param, format!("{param} must end with a message of the role user")))
 }
 
 /// Words, and the names of what came with them.

@@ -2,9 +2,10 @@
 
 use super::refusal::OpenAiRefusal;
 use crate::body::{object_in, read};
+use crate::load::Load;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
-use cortex_types::limits::CHAT_BODY_BYTES_MAX;
+use cortex_types::limits::{CHAT_BODY_BYTES_MAX, CHAT_VALUES_BYTES_MAX};
 use serde_json::{Map, Value};
 
 /// A JSON object of at most `CHAT_BODY_BYTES_MAX` bytes.
@@ -17,8 +18,9 @@ impl<S: Send + Sync> FromRequest<S> for OpenAiBody {
     type Rejection = OpenAiRefusal;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, OpenAiRefusal> {
+        let load = Load::of(&request);
         let bytes = read(request.into_body(), CHAT_BODY_BYTES_MAX).await?;
-        Ok(Self { object: object_in(&bytes)?, bytes })
+        Ok(Self { object: object_in(&bytes, CHAT_VALUES_BYTES_MAX, &load)?, bytes })
     }
 }
 

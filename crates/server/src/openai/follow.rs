@@ -1,6 +1,7 @@
 //! From the question to the end of its turn: accepted once, then watched.
 
 use super::ask::Asked;
+use super::followed::Claim;
 use super::refusal::{ErrorKind, OpenAiRefusal};
 use crate::live::{Waiting, watch};
 use crate::state::AppState;
@@ -37,6 +38,8 @@ pub(crate) struct Following {
     watched: BoxStream<'static, LiveEvent>,
     /// The turn that went on because this event answered its question.
     resumed: Option<EventId>,
+    /// What these events lead to is for this follower.
+    _claims: Vec<Claim>,
 }
 
 /// What a follower hears.
@@ -54,10 +57,20 @@ impl Following {
         let question = app.runtime.approvals().answered_by(&asked.text).await?;
         let question = question.filter(|asks| asks.topic == asked.topic && asks.user_id == asked.user_id);
         let (topic, host) = (asked.topic.clone(), asked.host.clone());
-        let event = match sent_before(app, &asked).await? {
-            Some(event) => event,
+        let mut claims = Vec::new();
+        if let Some(asks) = &question
+            && let Some(resumed) = app.store.inbox().find(asks.event.clone()).await?
+        {
+            claims.push(app.followed.claim(&resumed.topic.source, &resumed.external_message_id));
+        }
+        let (event, claim) = match sent_before(app, &asked).await? {
+            Some(event) => {
+                let claim = app.followed.claim(&event.topic.source, &event.external_message_id);
+                (event, claim)
+            }
             None => accept(app, asked).await?,
         };
+        claims.push(claim);
         let mut replies_of = vec![RepliesOf { event: event.id.clone(), since: event.created_at }];
         let resumed = question.map(|asks| asks.event);
         // Of that turn only what followed the answer; the rest was seen before.
@@ -65,7 +78,31 @@ impl Following {
             .extend(resumed.clone().map(|resumed| RepliesOf { event: resumed, since: event.created_at }));
         let watched = watched(app, event.id.clone()).await?;
         let question = OpenQuestion { app: app.clone(), event: event.id, topic, host, replies_of };
-        Ok(Self { question, watched, resumed })
+        Ok(Self { question, watched, resumed, _claims: claims })
+    }
+
+    /// The reader stopped the stream: once the turn has ended, its words are given up, so that they do not come before
+    /// his next answer. A server that stops meanwhile leaves them for the next request.
+    pub(crate) async fn stopped(mut self) {
+        let ended = loop {
+            match self.next().await {
+                Ok(Some(News::Text(_) | News::Restarted)) => {}
+                ended => break ended,
+            }
+        };
+        let app = &self.question.app;
+        if app.stopping.is_cancelled() {
+            return;
+        }
+        if let Err(error) = ended {
+            tracing::warn!(%error, "The turn of a stopped stream could not be followed; its words come later");
+            return;
+        }
+        for replies in self.question.replies_of.clone() {
+            if let Err(error) = app.outbox.stop(replies).await {
+                tracing::warn!(%error, "The words of a stopped stream could not be given up; they come later");
+            }
+        }
     }
 
     /// `None` when the server stops.
@@ -126,10 +163,12 @@ async fn may_have_missed(app: &AppState, event: &Event) -> Result<bool, StoreErr
     }))
 }
 
-async fn accept(app: &AppState, asked: Asked) -> Result<Event, OpenAiRefusal> {
+async fn accept(app: &AppState, asked: Asked) -> Result<(Event, Claim), OpenAiRefusal> {
     let now = app.clock.now();
     let minted = || format!("request-{}", Ulid::generate());
     let external_message_id = asked.external_id.unwrap_or_else(minted);
+    // Before it is taken in: its turn may be over before this goes on.
+    let claim = app.followed.claim(&asked.topic.source, &external_message_id);
     let draft = IncomingEvent {
         idempotency_key: format!("{}:{external_message_id}", asked.topic.source),
         source: asked.topic.source,
@@ -160,5 +199,6 @@ async fn accept(app: &AppState, asked: Asked) -> Result<Event, OpenAiRefusal> {
         let message = format!("event {id} is not there any more");
         OpenAiRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorKind::Server, message)
     };
-    app.store.inbox().find(id.clone()).await?.ok_or_else(gone)
+    let event = app.store.inbox().find(id.clone()).await?.ok_or_else(gone)?;
+    Ok((event, claim))
 }

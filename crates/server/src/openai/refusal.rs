@@ -49,6 +49,13 @@ impl OpenAiRefusal {
             .code("invalid_value")
     }
 
+    /// A field that asks for what the assistant cannot do.
+    pub(crate) fn unsupported(param: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)
+            .param(param)
+            .code("unsupported_parameter")
+    }
+
     pub(crate) fn param(mut self, param: &'static str) -> Self {
         self.param = Some(param);
         self

@@ -1,6 +1,6 @@
 //! The answer while it grows, for a wire on which nothing can be unsaid.
 
-use super::answer::{Answer, BETWEEN, gather, leased, said, stopping};
+use super::answer::{Answer, BETWEEN, gather, hand_over, leased, said, stopping};
 use super::ask::Asked;
 use super::follow::{Following, News};
 use super::refusal::OpenAiRefusal;
@@ -33,7 +33,7 @@ pub(crate) async fn answer_stream(
     mut wire: impl AnswerWire,
 ) -> Result<Response, OpenAiRefusal> {
     // Before the question is taken in, so that its own replies are not among them.
-    let waiting = app.outbox.hand_over(asked.topic.clone(), Vec::new()).await?;
+    let waiting = hand_over(app, asked.topic.clone(), Vec::new()).await?;
     let waiting_leases = leased(app, &waiting);
     let texts: Vec<String> = waiting.iter().map(|handed| said(&handed.message, &asked.host)).collect();
     let following = Following::begin(app, asked).await?;
@@ -44,7 +44,7 @@ pub(crate) async fn answer_stream(
         spoken.pause(BETWEEN);
     }
     let telling = Telling {
-        following,
+        following: Some(following),
         wire,
         spoken,
         said_before: texts,
@@ -58,11 +58,22 @@ pub(crate) async fn answer_stream(
 }
 
 struct Telling<W> {
-    following: Following,
+    /// Until the answer is told, or the stream has ended with a reason: dropped before, its reader stopped it.
+    following: Option<Following>,
     wire: W,
     spoken: Spoken,
     said_before: Vec<String>,
     seen: Vec<OutboxId>,
+}
+
+impl<W> Drop for Telling<W> {
+    fn drop(&mut self) {
+        // Without a runtime the server is gone, and the answer waits for the next request.
+        if let (Some(following), Ok(runtime)) = (self.following.take(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(following.stopped());
+        }
+    }
 }
 
 enum Next {
@@ -92,6 +103,7 @@ impl<W: AnswerWire> Telling<W> {
                     *after
                 }
                 After::Close => {
+                    self.following = None;
                     let events = self.wire.close();
                     return Some((events, (self, Next::Then(Box::new(After::Over)))));
                 }
@@ -105,7 +117,8 @@ impl<W: AnswerWire> Telling<W> {
     }
 
     async fn follow(&mut self) -> (Vec<SseEvent>, After) {
-        let refusal = match self.following.next().await {
+        let Some(following) = &mut self.following else { return (Vec::new(), After::Over) };
+        let refusal = match following.next().await {
             Ok(Some(News::Text(text))) => {
                 let text = self.spoken.say(&text);
                 return (self.wire.text(&text), After::Follow);
@@ -114,14 +127,14 @@ impl<W: AnswerWire> Telling<W> {
                 self.spoken.start_over();
                 return (Vec::new(), After::Follow);
             }
-            Ok(Some(News::Ended(status))) => match gather(&self.following.question, status, &self.seen).await
-            {
+            Ok(Some(News::Ended(status))) => match gather(&following.question, status, &self.seen).await {
                 Ok(answer) => return self.end(answer),
                 Err(refusal) => refusal,
             },
             Ok(None) => stopping(),
             Err(error) => error.into(),
         };
+        self.following = None;
         (self.wire.fail(&refusal), After::Over)
     }
 

@@ -4,16 +4,18 @@ use crate::auth::{Caller, Verdict};
 use crate::connector::{self, Wants};
 use crate::guard::Peer;
 use crate::refusal::Refusal;
+use crate::standing::Standing;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Path, Query, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use cortex_api::{ConnectorList, ErrorBody, ErrorCode};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
+use std::sync::Arc;
 use utoipa::IntoParams;
 
 /// The connectors that this server keeps running.
@@ -74,6 +76,7 @@ pub(crate) async fn open_session_below(
 pub(crate) async fn open_socket(
     State(app): State<AppState>,
     Extension(peer): Extension<Peer>,
+    Extension(standing): Extension<Arc<Standing>>,
     Path(session): Path<String>,
     Query(query): Query<SocketQuery>,
     headers: HeaderMap,
@@ -99,8 +102,10 @@ pub(crate) async fn open_socket(
         stream: query.stream.as_deref() == Some("1"),
         ack: query.ack.as_deref() == Some("1"),
         brings: headers.contains_key(AUTHORIZATION).then_some(caller),
+        peer: peer.0,
+        standing,
     };
-    Ok(connector::open_socket(app, upgrade, session, wants)?.into_response())
+    connector::open_socket(app, upgrade, session, wants).await
 }
 
 /// The same where connectors of the original look for it.
@@ -112,10 +117,11 @@ pub(crate) async fn open_socket(
 pub(crate) async fn open_socket_below(
     state: State<AppState>,
     peer: Extension<Peer>,
+    standing: Extension<Arc<Standing>>,
     session: Path<String>,
     query: Query<SocketQuery>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
-    open_socket(state, peer, session, query, headers, upgrade).await
+    open_socket(state, peer, standing, session, query, headers, upgrade).await
 }

@@ -11,15 +11,20 @@ use cortex_api::{
     EmbeddingRow, EmbeddingVector, EmbeddingsList, EmbeddingsRequest, EmbeddingsUsage, OpenAiRefused,
 };
 use cortex_models::{EmbedError, Embedder, RelayPath};
+use cortex_runtime::text_of_tokens;
 use http::StatusCode;
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// As many as OpenAI takes.
 const INPUTS_MAX: usize = 2_048;
+/// Tokens of one text, and of all of them: as many as OpenAI takes. A token stands for up to a hundred letters.
+const TOKENS_MAX: usize = 8_192;
+const TOKENS_ALL_MAX: usize = 300_000;
 /// Texts that are embedded before others get a turn.
 const AT_ONCE: usize = 64;
 
-/// Make vectors of texts.
+/// Make vectors of texts, or of tokens in OpenAI's `cl100k_base`.
 #[utoipa::path(post, path = "/v1/embeddings", tag = "openai", request_body = EmbeddingsRequest, responses(
     (status = 200, body = EmbeddingsList), (status = 400, body = OpenAiRefused), (status = 401, body = OpenAiRefused),
     (status = 404, body = OpenAiRefused, description = "No provider has this model"), (status = 413, body = OpenAiRefused),
@@ -37,7 +42,8 @@ pub(crate) async fn create(State(app): State<AppState>, body: OpenAiBody) -> Res
     check_dimensions(&body, embedder)?;
     let mut data = Vec::with_capacity(texts.len());
     for batch in texts.chunks(AT_ONCE) {
-        let vectors = embedder.embed(batch).await.map_err(refused)?;
+        let batch: Vec<&str> = batch.iter().map(AsRef::as_ref).collect();
+        let vectors = embedder.embed(&batch).await.map_err(refused)?;
         data.extend(vectors.into_iter().map(|vector| encoding.write(vector)));
         tokio::task::yield_now().await;
     }
@@ -53,28 +59,47 @@ pub(crate) async fn create(State(app): State<AppState>, body: OpenAiBody) -> Res
     Ok(Json(list).into_response())
 }
 
-fn texts(body: &OpenAiBody) -> Result<Vec<&str>, OpenAiRefusal> {
-    let bad = |problem: String| Err(OpenAiRefusal::bad("input", problem));
-    let texts: Option<Vec<&str>> = match body.object.get("input") {
-        Some(Value::String(text)) => Some(vec![text]),
-        Some(Value::Array(items)) if items.iter().any(|item| item.is_number() || item.is_array()) => {
-            return bad(
-                "this embedder takes texts, not tokens: input must be a text or a list of texts".into()
-            );
-        }
-        Some(Value::Array(items)) => items.iter().map(Value::as_str).collect(),
-        Some(_) | None => None,
+fn texts(body: &OpenAiBody) -> Result<Vec<Cow<'_, str>>, OpenAiRefusal> {
+    const FORMS: &str = "input must be a text, a list of texts, or tokens of one or of several texts";
+    let bad = |problem: &str| OpenAiRefusal::bad("input", problem);
+    let texts = match body.object.get("input") {
+        Some(Value::String(text)) => vec![Cow::Borrowed(text.as_str())],
+        Some(Value::Array(items)) => match items.first() {
+            Some(Value::Number(_)) => vec![decoded(items, &mut 0)?],
+            Some(Value::Array(_)) if items.len() <= INPUTS_MAX => {
+                let mut total = 0;
+                let lists = items.iter().map(|item| item.as_array().ok_or_else(|| bad(FORMS)));
+                lists.map(|tokens| decoded(tokens?, &mut total)).collect::<Result<_, _>>()?
+            }
+            _ => {
+                let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+                texts.ok_or_else(|| bad(FORMS))?.into_iter().map(Cow::Borrowed).collect()
+            }
+        },
+        Some(_) | None => return Err(bad(FORMS)),
     };
-    match texts {
-        None => bad("input must be a text or a list of texts".to_owned()),
-        Some(texts) if texts.is_empty() || texts.len() > INPUTS_MAX => {
-            bad(format!("input must have between 1 and {INPUTS_MAX} texts"))
-        }
-        Some(texts) if texts.iter().any(|text| text.is_empty()) => {
-            bad("input must not have empty texts".into())
-        }
-        Some(texts) => Ok(texts),
+    if texts.is_empty() || texts.len() > INPUTS_MAX {
+        return Err(bad(&format!("input must have between 1 and {INPUTS_MAX} texts")));
     }
+    if texts.iter().any(|text| text.is_empty()) {
+        return Err(bad("input must not have empty texts"));
+    }
+    Ok(texts)
+}
+
+/// The text of one list of tokens; `total` counts those of the whole request.
+fn decoded<'a>(tokens: &[Value], total: &mut usize) -> Result<Cow<'a, str>, OpenAiRefusal> {
+    *total += tokens.len();
+    if tokens.len() > TOKENS_MAX || *total > TOKENS_ALL_MAX {
+        let problem =
+            format!("input must have at most {TOKENS_MAX} tokens a text, and {TOKENS_ALL_MAX} in all");
+        return Err(OpenAiRefusal::bad("input", problem));
+    }
+    let number = |token: &Value| token.as_u64().and_then(|token| u32::try_from(token).ok());
+    let tokens: Option<Vec<u32>> = tokens.iter().map(number).collect();
+    let text = tokens.and_then(|tokens| text_of_tokens(&tokens));
+    let unknown = || OpenAiRefusal::bad("input", "input has tokens that are not of cl100k_base");
+    text.map(Cow::Owned).ok_or_else(unknown)
 }
 
 /// How vectors are written; OpenAI's own clients ask for base64.

@@ -3,6 +3,7 @@
 use crate::auth::Caller;
 use crate::body::JsonBody;
 use crate::fields::Fields;
+use crate::load::Load;
 use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::Json;
@@ -28,10 +29,13 @@ const RETRY_AFTER_SECONDS_MAX: u32 = 24 * 60 * 60;
 #[utoipa::path(post, path = "/outbox/poll", tag = "connector", request_body = PollRequest, responses(
     (status = 200, body = PollAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
     (status = 403, body = ErrorBody, description = "The key belongs to another source"),
+    (status = 429, body = ErrorBody, description = "Too many requests, or too many polls of this key that wait"),
+    (status = 503, body = ErrorBody, description = "Other callers use what this one needs; try again"),
 ))]
 pub(crate) async fn poll(
     State(app): State<AppState>,
     caller: Caller,
+    load: Load,
     JsonBody(body): JsonBody,
 ) -> Result<Json<PollAnswer>, Refusal> {
     let mut fields = Fields::of(&body);
@@ -42,6 +46,7 @@ pub(crate) async fn poll(
     let patience = fields.number("waitSeconds", 0, WAIT_SECONDS_MAX).unwrap_or_default();
     fields.finish()?;
     caller.may_use(&source)?;
+    let _waiting = if patience > 0 { load.wait()? } else { None };
     let lease = lease.map(|seconds| Duration::from_secs(u64::from(seconds)));
     let poll = || app.outbox.poll(source.clone(), max, lease, ordered);
     // Listen before looking: what is queued in between then rings.

@@ -42,24 +42,15 @@ fn sometimes_slow() -> ServerSetup {
 
 #[tokio::test]
 async fn what_a_client_that_left_did_not_get_comes_with_his_next_request() {
-    for stream in [false, true] {
-        let server = sometimes_slow().start().await;
-        let mut body = said("slow");
-        body["stream"] = json!(stream);
-        let mut connection = connect(&server, &body).await;
-        if stream {
-            let mut first = [0; 64];
-            connection.read_exact(&mut first).await.unwrap();
-        }
-        eventually("the event", async || (events(&server).await == 1).then_some(())).await;
-        drop(connection);
-        let waiting = eventually("the reply", async || open_messages(&server).await.pop()).await;
-        assert_eq!((&waiting["text"], &waiting["status"]), (&json!("At last: done"), &json!("pending")));
-        let next = chat_in(&server, "garden", "hello").await;
-        assert_eq!(content(&next), "At last: done\n\nYou said: hello", "stream: {stream}");
-        eventually("all to be delivered", async || open_messages(&server).await.is_empty().then_some(()))
-            .await;
-    }
+    let server = sometimes_slow().start().await;
+    let connection = connect(&server, &said("slow")).await;
+    eventually("the event", async || (events(&server).await == 1).then_some(())).await;
+    drop(connection);
+    let waiting = eventually("the reply", async || open_messages(&server).await.pop()).await;
+    assert_eq!((&waiting["text"], &waiting["status"]), (&json!("At last: done"), &json!("pending")));
+    let next = chat_in(&server, "garden", "hello").await;
+    assert_eq!(content(&next), "At last: done\n\nYou said: hello");
+    eventually("all to be delivered", async || open_messages(&server).await.is_empty().then_some(())).await;
 }
 
 #[tokio::test]

@@ -44,10 +44,11 @@ async fn a_bad_field_is_named() {
         json!([{ "role": "user", "content": "a\0b" }]),
         json!([{ "role": "user", "content": [{ "type": "mystery" }] }]),
         json!([7]),
+        json!([{ "role": "user", "content": "hi" }, { "role": "assistant", "content": "Once upon" }]),
+        json!([{ "role": "user", "content": "hi" }, { "role": "tool", "tool_call_id": "c", "content": "4" }]),
     ] {
         check(chat, json!({ "messages": messages }), "messages").await;
     }
-    check(chat, json!({ "n": 2 }), "n").await;
     check(chat, json!({ "stream": "yes" }), "stream").await;
     check(chat, json!({ "user": 7 }), "user").await;
     check(chat, json!({ "user": "x".repeat(513) }), "user").await;
@@ -56,16 +57,113 @@ async fn a_bad_field_is_named() {
     {
         check("/v1/responses", json!({ "input": input }), "input").await;
     }
+    let result =
+        json!([{ "role": "user", "content": "hi" }, { "type": "function_call_output", "call_id": "c" }]);
+    check("/v1/responses", json!({ "input": result }), "input").await;
     check("/v1/responses", json!({ "conversation": 7 }), "conversation").await;
     for input in
-        [json!(null), json!(7), json!([]), json!([1, 2]), json!([[1, 2]]), json!([""]), json!(["a", null])]
+        [json!(null), json!(7), json!([]), json!([[]]), json!([""]), json!(["a", null]), json!(["a", [1]])]
     {
         check("/v1/embeddings", json!({ "input": input }), "input").await;
+    }
+    for tokens in
+        [json!([-1]), json!([1.5]), json!([100_500]), json!([1, "a"]), json!([[1], 2]), json!([[9e9]])]
+    {
+        check("/v1/embeddings", json!({ "input": tokens }), "input").await;
     }
     check("/v1/embeddings", json!({ "input": vec!["x"; 2_049] }), "input").await;
     check("/v1/embeddings", json!({ "encoding_format": "int8" }), "encoding_format").await;
     check("/v1/embeddings", json!({ "dimensions": 64 }), "dimensions").await;
     assert_eq!(server.get("/api/v2/inbox").await.json(), json!({ "items": [] }), "nothing was kept");
+}
+
+#[tokio::test]
+async fn what_the_assistant_cannot_do_is_refused_and_never_passed_over() {
+    let server = ServerSetup::never_answering().start().await;
+    let tool = json!([{ "type": "function", "function": { "name": "f", "parameters": {} } }]);
+    let schema = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": {} } });
+    let check = async |path: &str, field: &str, value: Value| {
+        let mut body = json!({ "model": "cortex", "input": "hi" });
+        if path.ends_with("completions") {
+            body = said("hi");
+        }
+        body[field] = value.clone();
+        let refused = error(&server, path, &body).await;
+        let code = json!("unsupported_parameter");
+        let expected = (400, json!("invalid_request_error"), code, json!(field));
+        assert_eq!(refused, expected, "{path} {field}: {value}");
+    };
+    let chat = "/v1/chat/completions";
+    for (field, value) in [
+        ("tools", tool.clone()),
+        ("tool_choice", json!("required")),
+        ("tool_choice", json!({ "type": "function", "function": { "name": "f" } })),
+        ("functions", json!([{ "name": "f" }])),
+        ("function_call", json!({ "name": "f" })),
+        ("response_format", json!({ "type": "json_object" })),
+        ("response_format", schema),
+        ("n", json!(2)),
+        ("n", json!(0)),
+        ("logprobs", json!(true)),
+        ("top_logprobs", json!(3)),
+        ("logit_bias", json!({ "50256": -100 })),
+        ("stop", json!("\n")),
+        ("stop", json!(["a", "b"])),
+        ("modalities", json!(["text", "audio"])),
+        ("audio", json!({ "voice": "alloy", "format": "wav" })),
+        ("web_search_options", json!({})),
+    ] {
+        check(chat, field, value).await;
+    }
+    for (field, value) in [
+        ("tools", json!([{ "type": "web_search" }])),
+        ("tool_choice", json!("required")),
+        ("text", json!({ "format": { "type": "json_object" } })),
+        ("top_logprobs", json!(3)),
+        ("background", json!(true)),
+        ("prompt", json!({ "id": "pmpt_1" })),
+    ] {
+        check("/v1/responses", field, value).await;
+    }
+    assert_eq!(server.get("/api/v2/inbox").await.json(), json!({ "items": [] }), "nothing was kept");
+}
+
+#[tokio::test]
+async fn what_clients_always_send_along_is_no_reason_to_refuse() {
+    let server = ServerSetup::echoing().start().await;
+    let usual = json!({
+        "temperature": 0.2, "top_p": 1, "max_tokens": 100, "max_completion_tokens": 100, "seed": 7, "n": 1,
+        "presence_penalty": 0, "frequency_penalty": 0, "stop": null, "tools": [], "tool_choice": "auto",
+        "functions": [], "function_call": "none", "response_format": { "type": "text" }, "logprobs": false,
+        "top_logprobs": 0, "logit_bias": {}, "modalities": ["text"], "audio": null, "parallel_tool_calls": true,
+        "metadata": {}, "store": false, "service_tier": "auto", "reasoning_effort": "low", "stream": false,
+    });
+    let mut body = said("hi");
+    body.as_object_mut().unwrap().extend(usual.as_object().unwrap().clone());
+    assert_eq!(content(&server.post("/v1/chat/completions", &body).await.json()), "You said: hi");
+    let body = json!({
+        "model": "cortex", "input": "hi", "tools": [], "tool_choice": "auto", "temperature": 1, "store": false,
+        "text": { "format": { "type": "text" }, "verbosity": "low" }, "background": false, "top_logprobs": 0,
+        "include": ["reasoning.encrypted_content"], "instructions": "be brief", "prompt": null,
+    });
+    let answer = server.post("/v1/responses", &body).await.json();
+    assert_eq!(answer["output"][0]["content"][0]["text"], "You said: hi");
+}
+
+#[tokio::test]
+async fn tokens_are_embedded_as_the_words_they_stand_for() {
+    let server = ServerSetup::echoing().start().await;
+    let vectors = async |input: Value| {
+        let answer = server.post("/v1/embeddings", &json!({ "model": "cortex", "input": input })).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let rows = answer.json()["data"].as_array().unwrap().clone();
+        rows.into_iter().map(|row| row["embedding"].clone()).collect::<Vec<Value>>()
+    };
+    // "hello world" and " a dog" in OpenAI's cl100k_base, as its embedding models count.
+    let words = vectors(json!(["hello world", " a dog"])).await;
+    assert_eq!(vectors(json!([[15_339, 1_917], [264, 5_679]])).await, words);
+    assert_eq!(vectors(json!([15_339, 1_917])).await, words[..1]);
+    assert_ne!(words[0], words[1]);
 }
 
 #[tokio::test]

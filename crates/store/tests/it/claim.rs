@@ -47,6 +47,26 @@ async fn the_urgent_go_first_and_arrival_decides_among_equals() {
 }
 
 #[tokio::test]
+async fn a_source_that_calls_everything_urgent_keeps_no_other_waiting() {
+    let store = TempStore::create();
+    for number in 0..100 {
+        let text = format!("urgent {number}");
+        accept(&store, &topic("loud", &text), &text, Priority::Urgent).await;
+    }
+    let flying = claim(&store, 4, NOW).await;
+    assert_eq!(flying.len(), 4);
+    for text in ["quiet 1", "quiet 2"] {
+        accept(&store, &topic("quiet", text), text, Priority::Normal).await;
+    }
+    accept(&store, &topic("third", "idle"), "idle", Priority::Background).await;
+    end(&store, &flying[0], answered("done", Vec::new())).await;
+    assert_eq!(claim_texts(&store, 1, NOW).await, ["quiet 1"], "the loud source has three turns already");
+    end(&store, &flying[1], answered("done", Vec::new())).await;
+    assert_eq!(claim_texts(&store, 1, NOW).await, ["quiet 2"]);
+    assert_eq!(claim_texts(&store, 1, NOW).await, ["urgent 4"], "what is in the background still waits");
+}
+
+#[tokio::test]
 async fn a_topic_has_one_event_in_flight_and_goes_in_order_of_arrival() {
     let store = TempStore::create();
     let chat = topic("telegram", "chat");

@@ -3,7 +3,7 @@
 use crate::outbox::{nack, nack_of, poll, poll_of, send};
 use cortex_store::{HandOver, HandedOver, RepliesOf, ReturnedLease};
 use cortex_testkit::{TempStore, answered, new_event, new_reply, topic};
-use cortex_types::{EventId, LeaseToken, Millis, OutboxId, OutboxStatus, TopicRef};
+use cortex_types::{EventId, LeaseToken, Millis, NewEvent, OutboxId, OutboxStatus, TopicRef};
 use std::time::Duration;
 
 fn garden() -> TopicRef {
@@ -11,6 +11,16 @@ fn garden() -> TopicRef {
 }
 
 async fn handed(store: &TempStore, replies_of: &[(&EventId, i64)], now: i64) -> Vec<HandedOver> {
+    handed_beside(store, replies_of, &[], now).await
+}
+
+/// The same while others follow these events of the garden, by their external ids.
+async fn handed_beside(
+    store: &TempStore,
+    replies_of: &[(&EventId, i64)],
+    followed: &[&str],
+    now: i64,
+) -> Vec<HandedOver> {
     let replies_of =
         replies_of.iter().map(|(event, since)| RepliesOf { event: (*event).clone(), since: Millis(*since) });
     let request = HandOver {
@@ -19,7 +29,10 @@ async fn handed(store: &TempStore, replies_of: &[(&EventId, i64)], now: i64) -> 
         lease: Duration::from_millis(100),
         attempts_max: 3,
     };
-    store.outbox().hand_over(request, Millis(now)).await.unwrap()
+    let followed: Vec<String> = followed.iter().map(|name| (*name).to_owned()).collect();
+    let is_followed =
+        move |source: &str, name: &str| source == "openai" && followed.iter().any(|known| known == name);
+    store.outbox().hand_over(request, is_followed, Millis(now)).await.unwrap()
 }
 
 fn texts(handed: &[HandedOver]) -> Vec<&str> {
@@ -37,7 +50,10 @@ async fn put_back(store: &TempStore, handed: &[HandedOver], now: i64) -> usize {
 
 /// Answers an event in the garden with these texts.
 async fn answer(store: &TempStore, replies: &[&str], now: i64) -> EventId {
-    let event = new_event(&garden(), "hello");
+    answer_to(store, new_event(&garden(), "hello"), replies, now).await
+}
+
+async fn answer_to(store: &TempStore, event: NewEvent, replies: &[&str], now: i64) -> EventId {
     store.inbox().accept(event.clone(), Millis(now)).await.unwrap();
     let claimed = store.inbox().claim_next(1, Millis(now)).await.unwrap().remove(0);
     let replies = replies.iter().map(|text| new_reply(&garden(), text)).collect();
@@ -62,7 +78,7 @@ async fn a_conversation_gets_all_its_own_messages_in_order_and_nobody_elses() {
         lease: Duration::ZERO,
         attempts_max: 3,
     };
-    assert_eq!(store.outbox().hand_over(nowhere, Millis(0)).await.unwrap(), []);
+    assert_eq!(store.outbox().hand_over(nowhere, |_, _| false, Millis(0)).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -125,10 +141,60 @@ async fn the_newest_event_of_a_topic_is_that_of_a_person_and_of_late() {
         ("by the clock", garden(), Some("cron".to_owned()), 30),
         ("elsewhere", topic("telegram", "garden"), None, 40),
     ] {
-        let event = cortex_types::NewEvent { channel, ..new_event(&topic, text) };
+        let event = NewEvent { channel, ..new_event(&topic, text) };
         store.inbox().accept(event, Millis(now)).await.unwrap();
     }
     assert_eq!(newest(0).await.as_deref(), Some("second"));
     assert_eq!(newest(20).await.as_deref(), Some("second"));
     assert_eq!(newest(21).await, None);
+}
+
+#[tokio::test]
+async fn what_an_event_led_to_is_for_who_follows_it_and_the_rest_for_whoever_comes() {
+    let store = TempStore::create();
+    let named = |name: &str| NewEvent { external_message_id: name.to_owned(), ..new_event(&garden(), name) };
+    let first = answer_to(&store, named("first"), &["to the first"], 0).await;
+    let second = answer_to(&store, named("second"), &["to the second"], 0).await;
+    answer_to(&store, named("third"), &["to nobody"], 0).await;
+    let both = ["first", "second"];
+    assert_eq!(
+        texts(&handed_beside(&store, &[(&second, 0)], &both, 1).await),
+        ["to the second", "to nobody"]
+    );
+    assert_eq!(texts(&handed_beside(&store, &[], &both, 2).await), [""; 0]);
+    assert_eq!(texts(&handed_beside(&store, &[(&first, 0)], &both, 3).await), ["to the first"]);
+    assert_eq!(texts(&handed_beside(&store, &[], &["first"], 200).await), ["to the second", "to nobody"]);
+}
+
+#[tokio::test]
+async fn followed_messages_take_no_place_from_those_that_are_for_everybody() {
+    let store = TempStore::create();
+    let event = NewEvent { external_message_id: "busy".to_owned(), ..new_event(&garden(), "hello") };
+    let many: Vec<String> = (0..130).map(|number| number.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    answer_to(&store, event, &many, 0).await;
+    answer(&store, &["to nobody"], 1).await;
+    assert_eq!(texts(&handed_beside(&store, &[], &["busy"], 2).await), ["to nobody"]);
+}
+
+#[tokio::test]
+async fn what_its_reader_stopped_is_given_up_and_shown_to_who_asks_for_it_again() {
+    let store = TempStore::create();
+    let other = answer(&store, &["other"], 0).await;
+    let stopped = answer(&store, &["1", "2"], 0).await;
+    let replies = |since: i64| RepliesOf { event: stopped.clone(), since: Millis(since) };
+    assert_eq!(store.outbox().stop(replies(1), Millis(1)).await.unwrap(), 0, "only what came since then");
+    let taken = handed(&store, &[], 1).await;
+    assert_eq!(texts(&taken), ["other", "1", "2"]);
+    assert_eq!(store.outbox().stop(replies(0), Millis(2)).await.unwrap(), 2);
+    assert_eq!(put_back(&store, &taken, 3).await, 1, "its lease is void");
+    assert_eq!(texts(&handed(&store, &[(&other, 0)], 4).await), ["other"]);
+    assert_eq!(texts(&handed(&store, &[(&stopped, 0)], 5).await), ["1", "2"]);
+    let row = store.outbox().find(taken[1].message.id.clone()).await.unwrap().unwrap();
+    assert_eq!(
+        (row.status, row.last_error.as_deref()),
+        (OutboxStatus::Discarded, Some("its reader stopped the stream"))
+    );
+    store.outbox().discard(taken[0].message.id.clone(), Millis(6)).await.unwrap();
+    assert_eq!(texts(&handed(&store, &[(&other, 0)], 7).await), [""; 0], "what a person gave up stays so");
 }

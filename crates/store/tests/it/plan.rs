@@ -10,6 +10,7 @@ use std::path::Path;
 /// Where the statements of accept, claim, finish, poll, ack and nack live.
 const HOT_FILES: &[&str] = &[
     "topic.rs",
+    "topic/claim.rs",
     "inbox.rs",
     "step.rs",
     "turn.rs",

@@ -19,16 +19,27 @@ pub(super) struct Line {
     pub(super) broken: Notify,
 }
 
+/// What came of a call.
+pub(super) enum Attempt {
+    Ended(Result<ToolOutcome, ToolCallError>),
+    /// The server cannot have heard of it.
+    NotSent(String),
+}
+
 impl Line {
+    pub(super) fn is_open(&self) -> bool {
+        !self.peer.is_transport_closed()
+    }
+
     pub(super) async fn call(
         &self,
         tool: &OfferedTool,
         arguments: JsonObject,
         context: &CallContext,
         timeout: Duration,
-    ) -> Result<ToolOutcome, ToolCallError> {
-        if self.peer.is_transport_closed() {
-            return Err(ToolCallError::NotRun("the MCP server is not connected".to_owned()));
+    ) -> Attempt {
+        if !self.is_open() {
+            return Attempt::NotSent("the MCP server is not connected".to_owned());
         }
         let params = CallToolRequestParams::new(tool.original.clone()).with_arguments(arguments);
         let unsure = |reason: String| match tool.definition.mutation {
@@ -38,39 +49,39 @@ impl Line {
         // The server is told when a call is given up: rmcp sends that when the future is dropped.
         let answer = tokio::select! {
             answer = self.peer.call_tool_once(params) => answer,
-            () = context.cancel.cancelled() => return Err(unsure("cancelled".to_owned())),
+            () = context.cancel.cancelled() => return Attempt::Ended(Err(unsure("cancelled".to_owned()))),
             () = tokio::time::sleep(timeout) => {
-                return Err(unsure(format!("timed out after {} ms", timeout.as_millis())));
+                return Attempt::Ended(Err(unsure(format!("timed out after {} ms", timeout.as_millis()))));
             }
         };
         match answer {
-            Ok(response) => outcome(response),
-            Err(error) => Err(self.failure(error, unsure)),
+            Ok(response) => Attempt::Ended(outcome(response)),
+            Err(error) => self.failure(error, unsure),
         }
     }
 
-    fn failure(&self, error: ServiceError, unsure: impl Fn(String) -> ToolCallError) -> ToolCallError {
+    fn failure(&self, error: ServiceError, unsure: impl Fn(String) -> ToolCallError) -> Attempt {
         match error {
-            ServiceError::McpError(error) => refusal(&error),
+            ServiceError::McpError(error) => Attempt::Ended(Err(refusal(&error))),
             ServiceError::TransportSend(error) => {
                 self.broken.notify_one();
                 let reason = cut(&format!("the MCP server did not answer: {}", causes(error.error.as_ref())));
                 match how_far(&error) {
-                    Reach::Nowhere => ToolCallError::NotRun(reason),
-                    Reach::Refused => ToolCallError::Failed(reason),
-                    Reach::Unsure => unsure(reason),
+                    Reach::Nowhere => Attempt::NotSent(reason),
+                    Reach::Refused => Attempt::Ended(Err(ToolCallError::Failed(reason))),
+                    Reach::Unsure => Attempt::Ended(Err(unsure(reason))),
                 }
             }
             ServiceError::TransportClosed => {
                 self.broken.notify_one();
-                unsure("the MCP server went away during the call".to_owned())
+                Attempt::Ended(Err(unsure("the MCP server went away during the call".to_owned())))
             }
             other @ (ServiceError::UnexpectedResponse
             | ServiceError::SubscriptionLagged { .. }
             | ServiceError::Cancelled { .. }
             | ServiceError::Timeout { .. }
             | ServiceError::InputRequiredRoundsExceeded { .. }
-            | _) => unsure(cut(&other.to_string())),
+            | _) => Attempt::Ended(Err(unsure(cut(&other.to_string())))),
         }
     }
 }

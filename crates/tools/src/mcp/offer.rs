@@ -1,18 +1,22 @@
 //! What a server offers: its tools under names of ours, bounded, with a way back to its own names.
 
 use super::config::name_part;
+use crate::schema::{Apart, InputSchema};
 use crate::tool::{Mutation, ToolDefinition, ToolName, ToolSource};
 use rmcp::model::{JsonObject, Tool};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 const TOOLS_MAX: usize = 256;
 const DESCRIPTION_CHARS_MAX: usize = 4_000;
-const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// A tool name of ours with its server and the dot.
 const NAME_CHARS_MAX: usize = 63;
 const PROBLEMS_MAX: usize = 32;
+/// How long the schemas of all its tools may take to compile.
+const COMPILING_MAX: Duration = Duration::from_secs(10);
 
 /// The tools of one server that can be called, and what is wrong with the others.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,21 +25,45 @@ pub(super) struct Offer {
     pub(super) problems: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct OfferedTool {
     /// As the server calls it.
     pub(super) original: String,
     pub(super) definition: ToolDefinition,
+    pub(super) schema: Arc<InputSchema>,
+}
+
+/// The schema follows from the definition.
+impl PartialEq for OfferedTool {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.original, &self.definition) == (&other.original, &other.definition)
+    }
+}
+
+impl Eq for OfferedTool {}
+
+impl std::fmt::Debug for OfferedTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} as {}", self.original, self.definition.name)
+    }
 }
 
 impl Offer {
-    pub(super) fn new(server: &str, tools: Vec<Tool>) -> Self {
+    /// Schemas that were compiled for the offer before are taken over.
+    pub(super) async fn new(server: &str, tools: Vec<Tool>, before: &Self, apart: &Apart) -> Self {
         let mut offer = Self::default();
         let found = tools.len();
+        let deadline = Instant::now() + COMPILING_MAX;
         for tool in tools.into_iter().take(TOOLS_MAX) {
             let original = tool.name.to_string();
-            match definition(server, tool) {
-                Ok(definition) => offer.add(original, definition),
+            let added = match definition(server, tool).and_then(|definition| offer.free(definition)) {
+                Ok(definition) => compiled(&definition, before, apart, deadline)
+                    .await
+                    .map(|schema| OfferedTool { original: original.clone(), definition, schema }),
+                Err(problem) => Err(problem),
+            };
+            match added {
+                Ok(tool) => drop(offer.tools.insert(tool.definition.name.clone(), tool)),
                 Err(problem) => offer.report(format!("{original:.100?} is left out: {problem}")),
             }
         }
@@ -45,16 +73,10 @@ impl Offer {
         offer
     }
 
-    fn add(&mut self, original: String, definition: ToolDefinition) {
-        match self.tools.entry(definition.name.clone()) {
-            Entry::Vacant(place) => {
-                place.insert(OfferedTool { original, definition });
-            }
-            Entry::Occupied(taken) => {
-                let (name, other) = (taken.key(), &taken.get().original);
-                let problem = format!("{original:.100?} is left out: {other:.100?} is already called {name}");
-                self.report(problem);
-            }
+    fn free(&self, definition: ToolDefinition) -> Result<ToolDefinition, String> {
+        match self.tools.get(&definition.name) {
+            None => Ok(definition),
+            Some(taken) => Err(format!("{:.100?} is already called {}", taken.original, definition.name)),
         }
     }
 
@@ -62,6 +84,27 @@ impl Offer {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(problem);
         }
+    }
+}
+
+/// A schema that cannot be compiled in time is refused when it is listed, not when it is called.
+async fn compiled(
+    definition: &ToolDefinition,
+    before: &Offer,
+    apart: &Apart,
+    deadline: Instant,
+) -> Result<Arc<InputSchema>, String> {
+    let known = before.tools.get(&definition.name);
+    if let Some(known) =
+        known.filter(|known| known.definition.input_schema_json == definition.input_schema_json)
+    {
+        return Ok(Arc::clone(&known.schema));
+    }
+    let text = definition.input_schema_json.clone();
+    let compiling = apart.run(move || InputSchema::compile(&text));
+    match tokio::time::timeout_at(deadline, compiling).await {
+        Ok(compiled) => compiled.and_then(|compiled| compiled).map(Arc::new),
+        Err(_) => Err("the schemas of this server take too long to compile".to_owned()),
     }
 }
 
@@ -108,11 +151,7 @@ fn schema_text(schema: &JsonObject) -> Result<String, String> {
     if schema.get("type").and_then(|kind| kind.as_str()) != Some("object") {
         return Err("its input schema is not an object".to_owned());
     }
-    let text = serde_json::to_string(&schema).map_err(|error| error.to_string())?;
-    if text.len() > SCHEMA_BYTES_MAX {
-        return Err(format!("its input schema is larger than {SCHEMA_BYTES_MAX} bytes"));
-    }
-    Ok(text)
+    serde_json::to_string(&schema).map_err(|error| error.to_string())
 }
 
 fn cut(text: &str) -> String {
@@ -125,20 +164,25 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cortex_types::limits::SCHEMA_BYTES_MAX;
+
+    async fn offer(server: &str, tools: Vec<Tool>) -> Offer {
+        Offer::new(server, tools, &Offer::default(), &Apart::default()).await
+    }
 
     fn tools(json: &str) -> Vec<Tool> {
         serde_json::from_str(json).unwrap()
     }
 
-    #[test]
-    fn names_are_made_to_fit_and_lead_back() {
+    #[tokio::test]
+    async fn names_are_made_to_fit_and_lead_back() {
         let long = "x".repeat(80);
         let json = format!(
             r#"[{{"name": "read.file/now", "inputSchema": {{}}}}, {{"name": "{long}a", "inputSchema": {{}}}},
                 {{"name": "{long}b", "inputSchema": {{}}}}, {{"name": "read file now", "inputSchema": {{}}}},
                 {{"name": "", "inputSchema": {{}}}}]"#
         );
-        let offer = Offer::new("my files", tools(&json));
+        let offer = offer("my files", tools(&json)).await;
         let found: Vec<(&str, &str)> = offer
             .tools
             .values()
@@ -151,9 +195,9 @@ mod tests {
         assert!(offer.problems[0].contains("already called my_files.read_file_now"), "{:?}", offer.problems);
     }
 
-    #[test]
-    fn only_an_explicit_read_only_hint_makes_a_tool_read_only() {
-        let offer = Offer::new(
+    #[tokio::test]
+    async fn only_an_explicit_read_only_hint_makes_a_tool_read_only() {
+        let offer = offer(
             "s",
             tools(
                 r#"[{"name": "a", "inputSchema": {}, "annotations": {"readOnlyHint": true}},
@@ -161,26 +205,47 @@ mod tests {
                     {"name": "c", "inputSchema": {}, "annotations": {"idempotentHint": true}},
                     {"name": "d", "inputSchema": {}}]"#,
             ),
-        );
+        )
+        .await;
         let mutations: Vec<Mutation> = offer.tools.values().map(|tool| tool.definition.mutation).collect();
         assert_eq!(mutations, [Mutation::ReadOnly, Mutation::Mutates, Mutation::Mutates, Mutation::Mutates]);
     }
 
-    #[test]
-    fn what_is_too_large_is_cut_or_left_out() {
+    #[tokio::test]
+    async fn what_is_too_large_is_cut_or_left_out() {
         let (description, title) = ("d".repeat(9_000), "t".repeat(SCHEMA_BYTES_MAX));
-        let offer = Offer::new(
+        let offer = offer(
             "s",
             tools(&format!(
                 r#"[{{"name": "a", "description": "{description}", "inputSchema": {{"type": "object"}}}},
                     {{"name": "b", "inputSchema": {{"type": "object", "title": "{title}"}}}},
                     {{"name": "c", "inputSchema": {{"type": "string"}}}}]"#
             )),
-        );
+        )
+        .await;
         assert_eq!(offer.tools.len(), 1);
         let kept = offer.tools.values().next().unwrap();
         assert!(kept.definition.description.ends_with("… [cut]"));
         assert_eq!(kept.definition.input_schema_json, r#"{"type":"object"}"#);
         assert_eq!(offer.problems.len(), 2, "{:?}", offer.problems);
+    }
+
+    #[tokio::test]
+    async fn a_tool_with_a_hostile_schema_is_left_out_with_the_reason() {
+        let offer = offer(
+            "s",
+            tools(
+                r##"[{"name": "good", "inputSchema": {}},
+                    {"name": "loop", "inputSchema": {"$ref": "#"}},
+                    {"name": "far", "inputSchema": {"properties": {"a": {"$ref": "http://example.org/a"}}}},
+                    {"name": "odd", "inputSchema": {"properties": {"a": {"pattern": "("}}}}]"##,
+            ),
+        )
+        .await;
+        assert_eq!(offer.tools.len(), 1);
+        let told = offer.problems.join("\n");
+        for part in ["\"loop\" is left out", "without end", "\"far\"", "leads elsewhere", "\"odd\""] {
+            assert!(told.contains(part), "{told}");
+        }
     }
 }

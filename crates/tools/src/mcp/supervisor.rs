@@ -3,8 +3,9 @@
 use super::call::Line;
 use super::config::McpServer;
 use super::connection::{Connection, Handshake};
-use super::offer::Offer;
+use super::offer::{Offer, OfferedTool};
 use super::{McpSettings, McpState};
+use crate::schema::Apart;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -23,14 +24,19 @@ const LOOK_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(super) struct View {
     pub(super) state: McpState,
-    pub(super) offer: Offer,
+    /// What it last offered, also while it is away; nothing before it listed its tools for the first time.
+    pub(super) offer: Option<Arc<Offer>>,
     /// There while the server is connected.
     pub(super) line: Option<Arc<Line>>,
 }
 
 impl View {
     pub(super) fn connecting() -> Self {
-        Self { state: McpState::Connecting, offer: Offer::default(), line: None }
+        Self { state: McpState::Connecting, offer: None, line: None }
+    }
+
+    pub(super) fn tools(&self) -> impl Iterator<Item = &OfferedTool> {
+        self.offer.iter().flat_map(|offer| offer.tools.values())
     }
 }
 
@@ -41,6 +47,9 @@ pub(super) struct Supervisor {
     pub(super) view: watch::Sender<View>,
     /// Counts changes of what is offered, of all servers.
     pub(super) changes: Arc<watch::Sender<u64>>,
+    /// Rung by a call that waits for the server: it is tried again at once.
+    pub(super) wanted: Arc<Notify>,
+    pub(super) apart: Apart,
     pub(super) stop: CancellationToken,
 }
 
@@ -70,14 +79,15 @@ impl Supervisor {
             failures = if started.elapsed() > STEADY_AFTER { 1 } else { failures.saturating_add(1) };
             let retry_in = self.settings.backoff(failures);
             tracing::warn!(server = %self.name, %error, retry_ms = retry_in.as_millis(), "an MCP server is down");
-            self.publish(McpState::Down { error, retry_in }, Offer::default(), None);
+            self.away(McpState::Down { error, retry_in });
             tokio::select! {
                 () = tokio::time::sleep(retry_in) => {}
+                () = self.wanted.notified() => failures = 0,
                 () = self.stop.cancelled() => break,
             }
-            self.publish(McpState::Connecting, Offer::default(), None);
+            self.away(McpState::Connecting);
         }
-        self.publish(McpState::Stopped, Offer::default(), None);
+        self.publish(McpState::Stopped, None, None);
     }
 
     async fn connect_and_serve(&self, handshake: Handshake) -> Ended {
@@ -105,12 +115,14 @@ impl Supervisor {
                 tools = tokio::time::timeout(LOOK_MAX, connection.list_tools()) => tools,
                 () = self.stop.cancelled() => return Ended::Stopped,
             };
-            let offer = match tools {
-                Ok(Ok(tools)) => Offer::new(&self.name, tools),
+            let tools = match tools {
+                Ok(Ok(tools)) => tools,
                 Ok(Err(error)) => return Ended::Lost(format!("its tools cannot be listed: {error}")),
                 Err(_) => return Ended::Lost("it did not list its tools in time".to_owned()),
             };
-            self.publish(McpState::Ready { tools: offer.tools.len() }, offer, Some(&line));
+            let before = self.view.borrow().offer.clone().unwrap_or_default();
+            let offer = Offer::new(&self.name, tools, &before, &self.apart).await;
+            self.publish(McpState::Ready { tools: offer.tools.len() }, Some(Arc::new(offer)), Some(&line));
             tokio::select! {
                 error = connection.ended() => return Ended::Lost(error),
                 () = line.broken.notified() => return Ended::Lost("a call found it gone".to_owned()),
@@ -129,10 +141,16 @@ impl Supervisor {
         }
     }
 
-    fn publish(&self, state: McpState, offer: Offer, line: Option<&Arc<Line>>) {
+    /// It is not connected; what it offered stands.
+    fn away(&self, state: McpState) {
+        let offer = self.view.borrow().offer.clone();
+        self.publish(state, offer, None);
+    }
+
+    fn publish(&self, state: McpState, offer: Option<Arc<Offer>>, line: Option<&Arc<Line>>) {
         let offers_change = self.view.borrow().offer != offer;
         if offers_change {
-            for problem in &offer.problems {
+            for problem in offer.iter().flat_map(|offer| &offer.problems) {
                 tracing::warn!(server = %self.name, %problem, "a tool of an MCP server is not offered");
             }
         }

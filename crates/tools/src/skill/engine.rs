@@ -109,7 +109,8 @@ impl<'a, 'js> Engine<'a, 'js> {
             engine.settled::<Value<'js>>(&promise).and_then(|_| engine.ask("list", (engine.module.clone(),)));
         let tools = match listed {
             Ok(Ending::Done(tools)) => tools,
-            Ok(Ending::Threw(trace) | Ending::Broke(trace)) | Err(Unsettled::Failed(trace)) => {
+            Ok(Ending::Threw(trace) | Ending::Broke(trace) | Ending::BrokeHalfway(trace))
+            | Err(Unsettled::Failed(trace)) => {
                 return Err(trace);
             }
             Err(Unsettled::Stopped) => return Err("stopped while it loaded".to_owned()),
@@ -130,6 +131,13 @@ impl<'a, 'js> Engine<'a, 'js> {
                         Ok(ending) => ending,
                         Err(Unsettled::Failed(trace)) => Ending::Broke(trace),
                         Err(Unsettled::Stopped) => return,
+                    };
+                    let ending = match ending {
+                        Ending::Broke(trace) if self.host.has_acted() => Ending::BrokeHalfway(trace),
+                        ending @ (Ending::Done(_)
+                        | Ending::Threw(_)
+                        | Ending::Broke(_)
+                        | Ending::BrokeHalfway(_)) => ending,
                     };
                     self.end_call();
                     (self.wire.send)(FromEngine::Ended(ending));

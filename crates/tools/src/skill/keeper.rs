@@ -6,7 +6,7 @@ use super::program::Traces;
 use super::wire::{Ending, EngineSetup, FromEngine, ListedTool, LogLevel, ToEngine};
 use super::worker::{Gone, LivingThreads, Worker};
 use crate::egress::{Egress, HostPolicy};
-use crate::tool::{CallContext, ToolCallError, ToolName, ToolOutcome};
+use crate::tool::{CallContext, Mutation, ToolCallError, ToolName, ToolOutcome};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use std::sync::Arc;
@@ -40,6 +40,7 @@ impl Keeper {
     pub(crate) async fn call(
         &self,
         name: &ToolName,
+        mutation: Mutation,
         arguments_json: &str,
         context: &CallContext,
     ) -> Result<ToolOutcome, ToolCallError> {
@@ -77,6 +78,13 @@ impl Keeper {
             Ok(Ending::Broke(trace)) => {
                 let told = self.traces.told(&trace);
                 Err(ToolCallError::Failed(format!("{told}\n(its heap is {} MiB)", self.setup.heap_mib)))
+            }
+            Ok(Ending::BrokeHalfway(trace)) => {
+                let told = format!("{} (it had already begun to act)", self.traces.told(&trace));
+                Err(match mutation {
+                    Mutation::ReadOnly => ToolCallError::Failed(told),
+                    Mutation::Mutates | Mutation::Undeclared => ToolCallError::Unknown(told),
+                })
             }
             Err(Gone) => Err(ToolCallError::Unknown(format!(
                 "the engine of {} ended during the call",

@@ -4,7 +4,7 @@ use super::folder::SkillFolder;
 use super::manifest::SkillManifest;
 use super::problem::{Place, SkillProblem};
 use super::wire::ListedTool;
-use crate::schema::{InputSchema, canonical};
+use crate::schema::{Apart, InputSchema, canonical};
 use crate::tool::{Mutation, ToolDefinition, ToolName, ToolSource};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ const TOOLS_MAX: usize = 100;
 const DESCRIPTION_CHARS_MAX: usize = 4_000;
 
 /// The definitions and the warnings, or every error.
-pub(crate) fn definitions(
+pub(crate) async fn definitions(
     folder: &SkillFolder,
     manifest: &SkillManifest,
     listed: Vec<ListedTool>,
@@ -22,6 +22,7 @@ pub(crate) fn definitions(
         manifest,
         path: folder.shown(&manifest.main),
         source: folder.read(&manifest.main).unwrap_or_default(),
+        apart: Apart::default(),
     };
     let (mut tools, mut errors, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     let mut names = BTreeSet::new();
@@ -32,7 +33,7 @@ pub(crate) fn definitions(
         errors.push(SkillProblem::error(&reader.path, format!("over {TOOLS_MAX} tools"), "split the skill"));
     }
     for tool in listed {
-        match reader.definition(&tool) {
+        match reader.definition(&tool).await {
             Ok(definition) if !names.insert(definition.name.clone()) => {
                 let message = format!("the tool {} is listed twice", definition.name);
                 errors.push(reader.error(&tool, message, "give each tool a name of its own"));
@@ -51,10 +52,11 @@ struct Reader<'a> {
     manifest: &'a SkillManifest,
     path: PathBuf,
     source: String,
+    apart: Apart,
 }
 
 impl Reader<'_> {
-    fn definition(&self, listed: &ListedTool) -> Result<ToolDefinition, SkillProblem> {
+    async fn definition(&self, listed: &ListedTool) -> Result<ToolDefinition, SkillProblem> {
         let name = self.name(listed)?;
         let bad_schema = |reason: String| {
             self.error(
@@ -63,7 +65,9 @@ impl Reader<'_> {
                 "write a JSON Schema of type object",
             )
         };
-        InputSchema::compile(&listed.input_schema_json).map_err(bad_schema)?;
+        let text = listed.input_schema_json.clone();
+        let compiled = self.apart.run(move || InputSchema::compile(&text).map(drop)).await;
+        compiled.and_then(|compiled| compiled).map_err(bad_schema)?;
         // One form for equal schemas, so that a reordered one needs no new trust.
         let input_schema_json =
             canonical(&listed.input_schema_json).map_err(|error| bad_schema(error.to_string()))?;

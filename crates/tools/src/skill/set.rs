@@ -10,7 +10,7 @@ use super::wire::EngineSetup;
 use super::worker::LivingThreads;
 use super::{SkillIsolation, SkillOptions};
 use crate::registry::ToolProvider;
-use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
+use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
 use crate::trust::{TrustStore, TrustStoreError, pin_definitions, trust_definitions};
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,7 +155,11 @@ impl ToolRunner for SkillSet {
             return Err(ToolCallError::NotRun(format!("there is no skill {:?}", name.skill())));
         };
         match self.state(skill) {
-            SkillState::Ready => skill.keeper.call(name, arguments_json, context).await,
+            SkillState::Ready => {
+                let tool = skill.tools.iter().find(|tool| tool.name == *name);
+                let mutation = tool.map_or(Mutation::Undeclared, |tool| tool.mutation);
+                skill.keeper.call(name, mutation, arguments_json, context).await
+            }
             state @ SkillState::Changed(_) => {
                 Err(ToolCallError::NotRun(format!("{}: {state}", name.skill())))
             }
@@ -164,6 +168,7 @@ impl ToolRunner for SkillSet {
 }
 
 /// Only what was trusted since the start: the rest is in the registry for good.
+#[async_trait]
 impl ToolProvider for SkillSet {
     fn definitions(&self) -> Vec<ToolDefinition> {
         let since = self.skills.values().filter(|skill| self.is_trusted_since(&skill.manifest.id));
@@ -231,7 +236,7 @@ async fn open(
     };
     let listed =
         keeper.load().await.map_err(|trace| vec![load_problem(folder, &manifest, &keeper, &trace)])?;
-    let (tools, findings) = definitions(folder, &manifest, listed)?;
+    let (tools, findings) = definitions(folder, &manifest, listed).await?;
     let folder = folder.shown("");
     Ok((Skill { manifest, folder, tools, state: SkillState::Ready, keeper }, findings))
 }

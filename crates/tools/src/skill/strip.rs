@@ -1,5 +1,6 @@
 //! TypeScript to JavaScript, one file at a time: types go, enums become objects, places are kept.
 
+use super::nesting::stack_for;
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{Program, Statement};
 use oxc::codegen::{Codegen, CodegenOptions, CommentOptions};
@@ -41,7 +42,23 @@ impl SourcePlaces {
     }
 }
 
+/// Strips a source on a thread whose stack holds its deepest place; one that is deeper than any is refused.
 pub(crate) fn strip(name: &str, source: &str) -> Result<Stripped, Vec<SyntaxFault>> {
+    let refusal = |message: String, offset: usize| vec![SyntaxFault { message, help: None, offset }];
+    let stack = stack_for(source).map_err(|offset| {
+        let help = Some("split the expression, or end statements with ;".to_owned());
+        vec![SyntaxFault { message: "it nests too deeply".to_owned(), help, offset }]
+    })?;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("strip".to_owned()).stack_size(stack);
+        let stripping = thread
+            .spawn_scoped(scope, || strip_here(name, source))
+            .map_err(|error| refusal(format!("no thread to read it: {error}"), 0))?;
+        stripping.join().unwrap_or_else(|_| Err(refusal("it cannot be read".to_owned(), 0)))
+    })
+}
+
+fn strip_here(name: &str, source: &str) -> Result<Stripped, Vec<SyntaxFault>> {
     let allocator = Allocator::default();
     let source_type = if name.ends_with(".ts") { SourceType::ts() } else { SourceType::mjs() };
     let parsed = Parser::new(&allocator, source, source_type).parse();
@@ -143,5 +160,24 @@ mod tests {
         let column = stripped.js.lines().nth(line).unwrap().find("throw").unwrap();
         let (line, column) = (u32::try_from(line).unwrap(), u32::try_from(column).unwrap());
         assert_eq!(stripped.places.of(line + 1, column + 1), Some((5, 3)));
+    }
+
+    #[test]
+    fn a_source_that_nests_deeply_is_refused_and_no_stack_overflows() {
+        let parentheses = format!("export const a = {}1{};", "(".repeat(10_000), ")".repeat(10_000));
+        let faults = strip("main.ts", &parentheses).unwrap_err();
+        assert_eq!(faults[0].message, "it nests too deeply");
+        for source in [
+            format!("export const a = {}1{};", "(".repeat(900), ")".repeat(900)),
+            format!("export const a = {}1{};", "[".repeat(900), "]".repeat(900)),
+            format!("export const a = {}1;", "!".repeat(15_000)),
+            format!("export const a = 1{};", "+1".repeat(9_000)),
+            format!("export const a = b{};", ".b".repeat(9_000)),
+            format!("export const a = {}b;", "b=>".repeat(6_000)),
+            format!("type A = {}string{};", "Array<".repeat(4_000), ">".repeat(4_000)),
+            format!("export const a = {}b;", "b?b:".repeat(4_000)),
+        ] {
+            drop(strip("main.ts", &source));
+        }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) enum Ending {
     Threw(String),
     /// The trace of a fault after which the engine is of no use, such as a full heap.
     Broke(String),
+    /// The same, after it had written to its database or sent a request: nobody knows what took effect.
+    BrokeHalfway(String),
 }
 
 /// A tool as `listTools()` names it, not yet checked.

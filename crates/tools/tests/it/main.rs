@@ -13,6 +13,7 @@ mod mcp;
 mod mcp_faults;
 mod mcp_parts;
 mod mcp_turn;
+mod mcp_wait;
 mod registry;
 mod skill_hostile;
 mod skill_load;

@@ -2,9 +2,10 @@
 
 use crate::mcp_parts::{call, everything, free_port, ready, run, settings};
 use cortex_testkit::eventually;
-use cortex_tools::{McpServers, McpSet, McpState, Mutation, ToolCallError};
+use cortex_tools::{McpServers, McpSet, McpSettings, McpState, Mutation, ToolCallError};
 use serde_json::json;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 fn over_stdio(program: &std::path::Path) -> McpSet {
     let servers: McpServers =
@@ -69,14 +70,19 @@ async fn a_real_server_is_spoken_to_over_http_and_found_again_after_its_restart(
     let running = HttpServer::start(&program, port);
     let url = format!("http://127.0.0.1:{port}/mcp");
     let servers = json!({"web": {"type": "http", "url": url, "headers": {"X-Key": "k"}}});
-    let set = McpSet::connect(serde_json::from_value(servers).unwrap(), settings());
+    let hurried = McpSettings { call_wait: Duration::from_millis(300), ..settings() };
+    let set = McpSet::connect(serde_json::from_value(servers).unwrap(), hurried);
     ready(&set).await;
     assert_eq!(call(&set, "web.echo", json!({"message": "hello"})).await.unwrap(), "Echo: hello");
     drop(running);
     // Either nothing was sent, or it is unknown how far it came; it never just failed.
     let lost = call(&set, "web.toggle-simulated-logging", json!({})).await;
     assert!(matches!(lost, Err(ToolCallError::NotRun(_) | ToolCallError::Unknown(_))), "{lost:?}");
-    eventually("the tools are withdrawn", async || set.definitions().is_empty().then_some(())).await;
+    eventually("it was noticed", async || {
+        matches!(set.status()[0].state, McpState::Down { .. } | McpState::Connecting).then_some(())
+    })
+    .await;
+    assert!(!set.definitions().is_empty(), "its tools stay while it is away");
     let _running = HttpServer::start(&program, port);
     ready(&set).await;
     assert_eq!(run(&set, "web.echo", r#"{"message":"again"}"#).await.unwrap(), "Echo: again");

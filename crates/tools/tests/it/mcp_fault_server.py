@@ -1,12 +1,14 @@
 """An MCP server over stdio that misbehaves on request.
 
-argv: how it shakes hands (initialize | discover | deaf), and a file it appends a line to for every call.
+argv: how it shakes hands (initialize | discover | deaf), a file it appends a line to for every call, and perhaps a
+file that keeps it from speaking for as long as it is there.
 """
 
 import json
 import os
 import subprocess
 import sys
+import time
 
 HANDSHAKE, CALLS = sys.argv[1], sys.argv[2]
 READ_ONLY = {"readOnlyHint": True}
@@ -22,6 +24,7 @@ tools = [
     {"name": "fail", "inputSchema": SCHEMA},
     {"name": "refuse", "inputSchema": SCHEMA},
     {"name": "flood", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "note", "inputSchema": SCHEMA},
     {"name": "outlive", "inputSchema": SCHEMA, "annotations": READ_ONLY},
 ]
 subscription = None
@@ -65,6 +68,8 @@ def call(request, name):
     elif name.startswith("die"):
         print("about to die", file=sys.stderr, flush=True)
         os._exit(3)
+    elif name == "note":
+        text(request, "noted")
     elif name == "fail":
         text(request, "no luck", isError=True)
     elif name == "refuse":
@@ -106,5 +111,7 @@ def handle(request):
         send({"id": request["id"], "error": {"code": -32601, "message": "unknown method"}})
 
 
+while len(sys.argv) > 3 and os.path.exists(sys.argv[3]):
+    time.sleep(0.02)
 for line in sys.stdin:
     handle(json.loads(line))

@@ -54,15 +54,18 @@ async fn a_killed_server_is_restarted_and_offers_its_tools_again() {
     let (set, _) = start("initialize", folder.path());
     ready(&set).await;
     let offered = set.definitions();
-    let mut changes = set.changes();
-    changes.mark_unchanged();
     let first = about(&set).await["pid"].to_string();
     kill_process(pid(&first), Signal::KILL).unwrap();
-    changes.changed().await.unwrap();
-    assert_eq!(set.definitions(), [], "the tools of a dead server are not offered");
-    ready(&set).await;
+    gone(pid(&first)).await;
+    assert_eq!(set.definitions(), offered, "the tools of a server that restarts stay");
+    eventually("another process", async || {
+        let asked = call(&set, "faults.whoami", json!({})).await;
+        let now: Value = serde_json::from_str(&asked.ok()?).unwrap();
+        let process = now["pid"].to_string();
+        (process != first).then_some(())
+    })
+    .await;
     assert_eq!(set.definitions(), offered);
-    assert_ne!(about(&set).await["pid"].to_string(), first);
     set.stop().await;
 }
 
@@ -80,12 +83,13 @@ async fn a_killed_real_server_is_restarted_and_callable_again() {
     let entry = json!({"e": {"command": python(), "args": ["-c", wrapper, note, program, "stdio"]}});
     let set = McpSet::connect(serde_json::from_value(entry).unwrap(), settings());
     ready(&set).await;
-    let mut changes = set.changes();
-    changes.mark_unchanged();
-    let process = pid(&std::fs::read_to_string(&note).unwrap());
-    kill_process(process, Signal::KILL).unwrap();
-    changes.changed().await.unwrap();
-    ready(&set).await;
+    let first = std::fs::read_to_string(&note).unwrap();
+    kill_process(pid(&first), Signal::KILL).unwrap();
+    eventually("another process", async || {
+        let now = std::fs::read_to_string(&note).unwrap();
+        (!now.is_empty() && now != first).then_some(())
+    })
+    .await;
     assert_eq!(call(&set, "e.echo", json!({"message": "back"})).await.unwrap(), "Echo: back");
     set.stop().await;
 }
@@ -100,8 +104,6 @@ async fn a_death_during_a_call_is_unknown_for_a_tool_that_changes_things() {
     ready(&set).await;
     let read = call(&set, "faults.die", json!({})).await;
     assert!(matches!(read, Err(ToolCallError::Failed(_))), "{read:?}");
-    eventually("it was noticed", async || set.definitions().is_empty().then_some(())).await;
-    ready(&set).await;
     let written = call(&set, "faults.die_write", json!({})).await;
     assert!(matches!(written, Err(ToolCallError::Unknown(_))), "{written:?}");
     eventually("it says how it ended", async || match &set.status()[0].state {
@@ -240,7 +242,7 @@ async fn a_server_that_cannot_start_says_why_and_leaves_the_others_alone() {
         .await;
     }
     eventually("the good one is ready", async || {
-        matches!(state("good"), McpState::Ready { tools: 11 }).then_some(())
+        matches!(state("good"), McpState::Ready { tools: 12 }).then_some(())
     })
     .await;
     assert!(set.definitions().iter().all(|definition| definition.name.skill() == "good"));

@@ -35,6 +35,7 @@ impl ToolRunner for Echo {
     }
 }
 
+#[async_trait]
 impl ToolProvider for Echo {
     fn definitions(&self) -> Vec<ToolDefinition> {
         if self.is_away.load(Ordering::SeqCst) {
@@ -63,15 +64,15 @@ fn registry(definition: ToolDefinition, runner: Arc<dyn ToolRunner>) -> Registry
 #[tokio::test]
 async fn a_call_in_order_runs_with_canonical_arguments() {
     let registry = registry(tool("near.echo", Mutation::ReadOnly), Arc::new(Echo::default()));
-    let call = registry.check("near.echo", r#"{ "z": [1, 2], "n": 1 }"#).unwrap();
+    let call = registry.check("near.echo", r#"{ "z": [1, 2], "n": 1 }"#).await.unwrap();
     assert_eq!(call.arguments_json(), r#"{"n":1,"z":[1,2]}"#);
     assert_eq!(call.definition().mutation, Mutation::ReadOnly);
     let outcome = registry.run(&call, &context(), LIMIT).await.unwrap();
     assert_eq!(outcome.text, r#"near.echo {"n":1,"z":[1,2]}"#);
 }
 
-#[test]
-fn a_call_that_is_not_in_order_tells_the_model_why() {
+#[tokio::test]
+async fn a_call_that_is_not_in_order_tells_the_model_why() {
     let registry = registry(tool("near.echo", Mutation::ReadOnly), Arc::new(Echo::default()));
     for (name, arguments, wanted) in [
         ("near.other", "{}", "not run: there is no tool \"near.other\""),
@@ -80,7 +81,7 @@ fn a_call_that_is_not_in_order_tells_the_model_why() {
         ("near.echo", "{}", "not run: bad arguments for near.echo: \"n\" is a required property"),
         ("near.echo", r#"{"n":"1"}"#, "not run: bad arguments for near.echo: /n: \"1\" is not of type"),
     ] {
-        let told = registry.check(name, arguments).unwrap_err().to_string();
+        let told = registry.check(name, arguments).await.unwrap_err().to_string();
         assert!(told.starts_with(wanted), "{told}");
     }
 }
@@ -109,7 +110,7 @@ async fn a_late_result_is_dropped_and_its_outcome_is_unknown() {
         let own_limit = Some(Duration::from_millis(100));
         let definition = ToolDefinition { timeout: own_limit, ..tool("slow.echo", mutation) };
         let registry = registry(definition, Arc::clone(&echo) as Arc<dyn ToolRunner>);
-        let call = registry.check("slow.echo", r#"{"n":1}"#).unwrap();
+        let call = registry.check("slow.echo", r#"{"n":1}"#).await.unwrap();
         let ended = registry.run(&call, &context(), LIMIT).await;
         assert_eq!(ended, Err(wanted.clone()));
         assert_eq!(wanted.to_string(), "timed out after 100 ms; outcome unknown", "what the model reads");
@@ -130,9 +131,9 @@ async fn tools_of_a_provider_come_and_go() {
         registry.definitions().iter().map(|tool| tool.name.to_string()).collect()
     };
     assert_eq!(names(&registry), ["far.echo", "near.echo"]);
-    let call = registry.check("far.echo", r#"{"n":1}"#).unwrap();
+    let call = registry.check("far.echo", r#"{"n":1}"#).await.unwrap();
     assert_eq!(registry.run(&call, &context(), LIMIT).await.unwrap().text, r#"far.echo {"n":1}"#);
     far.is_away.store(true, Ordering::SeqCst);
     assert_eq!(names(&registry), ["near.echo"]);
-    assert!(registry.check("far.echo", r#"{"n":1}"#).is_err());
+    assert!(registry.check("far.echo", r#"{"n":1}"#).await.is_err());
 }

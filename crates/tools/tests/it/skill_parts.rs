@@ -66,7 +66,7 @@ impl Skills {
         arguments: &str,
         limit: Duration,
     ) -> Result<String, ToolCallError> {
-        let call = self.registry.check(name, arguments)?;
+        let call = self.registry.check(name, arguments).await?;
         self.registry.run(&call, &context(), limit).await.map(|outcome| outcome.text)
     }
 

@@ -65,6 +65,20 @@ async fn a_skill_keeps_values_in_a_database_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_call_that_wrote_and_never_settles_is_unknown() {
+    let skills = Skills::load().await;
+    let half = skills.call("ledger.half_done", "{}").await;
+    assert!(
+        matches!(&half, Err(ToolCallError::Unknown(told)) if told.contains("can never settle")),
+        "{half:?}"
+    );
+    let nothing = skills.call("ledger.nothing_done", "{}").await;
+    assert!(matches!(&nothing, Err(ToolCallError::Failed(_))), "{nothing:?}");
+    let rows = skills.call("ledger.count", "{}").await;
+    assert_eq!(rows.as_deref(), Ok(r#"[{"kept":0}]"#), "the skill goes on");
+}
+
+#[tokio::test]
 async fn a_statement_without_end_is_stopped_with_its_call() {
     let skills = Skills::load().await;
     let stopped = skills.call_within("ledger.forever", "{}", Duration::from_millis(200)).await;

@@ -93,7 +93,8 @@ async fn call(skills: SkillSet, args: &Args, timeout: Duration) -> Result<ToolOu
     let definitions = skills.ready_definitions();
     let runner: Arc<dyn ToolRunner> = Arc::new(skills);
     let registry = Registry::builder().add_all(definitions, &runner).map_err(|error| failed(&error))?.build();
-    let checked = registry.check(args.tool.as_str(), &args.arguments).map_err(|error| failed(&error))?;
+    let checked =
+        registry.check(args.tool.as_str(), &args.arguments).await.map_err(|error| failed(&error))?;
     let context = CallContext {
         topic: TopicRef { source: SOURCE.to_owned(), topic_key: TOPIC.to_owned() },
         event: None,

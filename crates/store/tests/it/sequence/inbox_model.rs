@@ -4,7 +4,7 @@ use super::outbox_model::OutboxModel;
 use cortex_store::Recovered;
 use cortex_testkit::new_reply;
 use cortex_types::{
-    AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, OutboxId, TopicRef,
+    AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, OutboxId, Priority, TopicRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -93,8 +93,8 @@ impl InboxModel {
         AcceptedEvent::Queued(new.id.clone())
     }
 
-    /// D7: the heads of topics with nothing in flight, by priority, then by arrival; a head that backs off holds its
-    /// topic.
+    /// D7: the heads of topics with nothing in flight. The source with the fewest turns goes first, what is in the
+    /// background last; inside a source by priority, then by arrival. A head that backs off holds its topic.
     pub(super) fn claim(&mut self, limit: u32, now: Millis) -> Vec<EventId> {
         let topics: BTreeSet<TopicRef> = self.events.iter().map(ModelEvent::topic).collect();
         let mut ready: Vec<usize> = topics.iter().filter_map(|topic| self.head(topic)).collect();
@@ -103,8 +103,7 @@ impl InboxModel {
             event.found_due |= event.due_at <= now;
         }
         ready.retain(|index| self.events[*index].found_due);
-        ready.sort_by_key(|index| (self.events[*index].new.priority, *index));
-        ready.truncate(limit as usize);
+        let ready = self.in_turn(ready, limit as usize);
         for index in &ready {
             let event = &mut self.events[*index];
             event.status = InboxStatus::Processing;
@@ -113,6 +112,29 @@ impl InboxModel {
             event.decided_since_claim = false;
         }
         ready.into_iter().map(|index| self.events[index].new.id.clone()).collect()
+    }
+
+    fn in_turn(&self, mut ready: Vec<usize>, limit: usize) -> Vec<usize> {
+        let source = |index: usize| &self.events[index].new.source;
+        let mut running: Vec<&String> =
+            self.in_state(InboxStatus::Processing).into_iter().map(source).collect();
+        let mut chosen = Vec::new();
+        while chosen.len() < limit {
+            let leads = |index: usize| {
+                let rank = |index: usize| (self.events[index].new.priority, index);
+                ready.iter().all(|other| source(*other) != source(index) || rank(index) <= rank(*other))
+            };
+            let place = |index: &usize| {
+                let turns = running.iter().filter(|running| **running == source(*index)).count();
+                (self.events[*index].new.priority == Priority::Background, turns, *index)
+            };
+            let first = ready.iter().copied().filter(|index| leads(*index)).min_by_key(place);
+            let Some(first) = first else { break };
+            running.push(source(first));
+            ready.retain(|index| *index != first);
+            chosen.push(first);
+        }
+        chosen
     }
 
     /// One transaction: history, replies and the event's own state.

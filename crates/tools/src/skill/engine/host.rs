@@ -36,6 +36,8 @@ pub(super) struct Host {
     timers: RefCell<BTreeSet<(Instant, u32)>>,
     fetching: RefCell<BTreeSet<u32>>,
     fetches: Cell<u32>,
+    /// Whether this call wrote to the database.
+    has_written: Cell<bool>,
     log_lines: Cell<u32>,
 }
 
@@ -50,6 +52,7 @@ impl Host {
             timers: RefCell::new(BTreeSet::new()),
             fetching: RefCell::new(BTreeSet::new()),
             fetches: Cell::new(0),
+            has_written: Cell::new(false),
             log_lines: Cell::new(0),
         }
     }
@@ -73,10 +76,16 @@ impl Host {
         self.fetching.borrow_mut().remove(&op);
     }
 
+    /// Whether this call did something that others can see.
+    pub(super) fn has_acted(&self) -> bool {
+        self.has_written.get() || self.fetches.get() > 0
+    }
+
     pub(super) fn end_call(&self) {
         self.timers.borrow_mut().clear();
         self.fetching.borrow_mut().clear();
         self.fetches.set(0);
+        self.has_written.set(false);
         self.log_lines.set(0);
         let mut db = self.db.borrow_mut();
         if let Some(Err(error)) = db.as_mut().map(SkillDb::end_call) {
@@ -203,6 +212,7 @@ fn add_database<'js>(object: &Object<'js>, host: &Rc<Host>) -> Result<()> {
     let here = Rc::clone(host);
     let run = move |ctx: Ctx<'js>, sql: String, bound: Array<'js>| {
         let bound = params(&ctx, &bound)?;
+        here.has_written.set(true);
         value::change(&ctx, here.with_db(&ctx, |db| db.run(&sql, bound))?)
     };
     object.set("run", Func::from(run))

@@ -16,6 +16,11 @@ const works: Record<string, (ctx: SkillRuntimeContext) => unknown> = {
     ctx.db.run("INSERT INTO kept (value) VALUES ('lost')");
     return "left open";
   },
+  half_done(ctx) {
+    ctx.db.run("CREATE TABLE IF NOT EXISTS kept (id INTEGER PRIMARY KEY, value)");
+    return new Promise(() => {});
+  },
+  nothing_done: () => new Promise(() => {}),
   forever: (ctx) =>
     ctx.db.query("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"),
 };
@@ -28,7 +33,7 @@ const skill: SkillModule = {
       inputSchema: { type: "object" },
       mutatesState: true,
     })),
-  execute: async (call, ctx) => ({ content: JSON.stringify(works[call.name.split(".")[1]](ctx)) }),
+  execute: async (call, ctx) => ({ content: JSON.stringify(await works[call.name.split(".")[1]](ctx)) }),
 };
 
 export default skill;

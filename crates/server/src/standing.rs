@@ -1,0 +1,183 @@
+//! Connections: those that have proved nothing yet are few, and the oldest of them makes room for the next.
+
+use crate::share::{Full, Kind, Place, Share};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Connections without a credential that may stay; one more closes the oldest, unless it came a moment ago.
+const UNPROVEN_MAX: usize = 1_024;
+/// One more closes the oldest in any case.
+const UNPROVEN_HARD_MAX: usize = 2_048;
+/// Within this time a client has sent its credential, also on a busy machine.
+const MOMENT: Duration = Duration::from_secs(1);
+/// What a socket may have sent of a message without being counted: most messages are smaller.
+const UNCOUNTED_BYTES: usize = 4 * 1024;
+
+/// All connections that have proved nothing yet, the oldest first.
+#[derive(Default)]
+pub(crate) struct Connections(Mutex<Unproven>);
+
+#[derive(Default)]
+struct Unproven {
+    waiting: BTreeMap<u64, Waiting>,
+    next: u64,
+}
+
+struct Waiting {
+    since: Instant,
+    closing: CancellationToken,
+}
+
+impl Connections {
+    pub(crate) fn enter(self: &Arc<Self>) -> Arc<Standing> {
+        let closing = CancellationToken::new();
+        let mut unproven = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = unproven.next;
+        unproven.next += 1;
+        unproven.waiting.insert(id, Waiting { since: Instant::now(), closing: closing.clone() });
+        let is_old =
+            unproven.waiting.first_key_value().is_some_and(|(_, oldest)| oldest.since.elapsed() > MOMENT);
+        let count = unproven.waiting.len();
+        if count > UNPROVEN_HARD_MAX || (count > UNPROVEN_MAX && is_old) {
+            unproven.close_oldest();
+        }
+        drop(unproven);
+        Arc::new(Standing {
+            id,
+            all: Arc::clone(self),
+            closing,
+            proven: OnceLock::new(),
+            message: OnceLock::new(),
+            heard: AtomicUsize::new(0),
+        })
+    }
+
+    /// Closes the connection that has proved nothing for the longest time.
+    pub(crate) fn make_room(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).close_oldest();
+    }
+
+    fn forget(&self, id: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting.remove(&id);
+    }
+}
+
+impl Unproven {
+    fn close_oldest(&mut self) {
+        if let Some((_, oldest)) = self.waiting.pop_first() {
+            metrics::counter!("cortex_connections_closed_for_others_total").increment(1);
+            oldest.closing.cancel();
+        }
+    }
+}
+
+/// What one connection has proved, and what its socket has sent of a message that is not whole.
+pub(crate) struct Standing {
+    id: u64,
+    all: Arc<Connections>,
+    closing: CancellationToken,
+    /// Its place among the connections of the caller whose credential came first.
+    proven: OnceLock<Place>,
+    message: OnceLock<Place>,
+    heard: AtomicUsize,
+}
+
+impl Standing {
+    /// Ends when others need the room.
+    pub(crate) async fn closed(&self) {
+        self.closing.cancelled().await;
+    }
+
+    /// A right credential came over it: it counts as that caller's from now on.
+    pub(crate) fn prove(&self, share: &Arc<Share>) -> Result<(), Full> {
+        if self.proven.get().is_some() {
+            return Ok(());
+        }
+        let place = share.place(Kind::Connection)?;
+        drop(self.proven.set(place));
+        self.all.forget(self.id);
+        Ok(())
+    }
+
+    /// It is over, or it is a socket now, which is counted among those.
+    pub(crate) fn leave(&self) {
+        self.all.forget(self.id);
+        if let Some(place) = self.proven.get() {
+            place.clear();
+        }
+    }
+
+    /// From now on messages come; what is not whole yet is held of this share.
+    pub(crate) fn begin_messages(&self, share: &Arc<Share>) {
+        drop(self.message.set(share.bytes()));
+    }
+
+    pub(crate) fn hear(&self, bytes: usize) -> Result<(), Full> {
+        let Some(message) = self.message.get() else { return Ok(()) };
+        let heard = self.heard.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if heard > UNCOUNTED_BYTES { message.grow_to(heard) } else { Ok(()) }
+    }
+
+    /// All that was heard has been dealt with.
+    pub(crate) fn settle(&self) {
+        self.heard.store(0, Ordering::Relaxed);
+        if let Some(message) = self.message.get() {
+            message.clear();
+        }
+    }
+
+    /// Whether the beginning of a message waits for its end.
+    pub(crate) fn is_in_message(&self) -> bool {
+        self.heard.load(Ordering::Relaxed) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Caller;
+    use crate::share::{CallerLimits, Shares};
+    use std::net::{IpAddr, Ipv4Addr};
+
+    fn share_of(caller: &Caller) -> Arc<Share> {
+        Shares::new(CallerLimits::default()).of(caller, IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    #[test]
+    fn the_oldest_connection_without_a_credential_makes_room() {
+        let connections = Arc::new(Connections::default());
+        let first = connections.enter();
+        first.prove(&share_of(&Caller::Owner)).unwrap();
+        let open: Vec<_> = (0..UNPROVEN_HARD_MAX).map(|_| connections.enter()).collect();
+        assert!(open.iter().all(|standing| !standing.closing.is_cancelled()));
+        let newest = connections.enter();
+        assert!(open[0].closing.is_cancelled() && !open[1].closing.is_cancelled());
+        assert!(!first.closing.is_cancelled() && !newest.closing.is_cancelled());
+        open[1].leave();
+        let another = connections.enter();
+        assert!(!open[2].closing.is_cancelled() && !another.closing.is_cancelled());
+    }
+
+    #[test]
+    fn a_message_is_held_until_it_is_whole() {
+        let connections = Arc::new(Connections::default());
+        let (one, other) = (connections.enter(), connections.enter());
+        let share = share_of(&Caller::Anybody);
+        one.hear(usize::MAX / 2).unwrap();
+        one.begin_messages(&share);
+        other.begin_messages(&share);
+        one.settle();
+        let mut sent = 0;
+        while one.hear(1024 * 1024).is_ok() {
+            sent += 1;
+        }
+        assert!((8..64).contains(&sent), "{sent} MiB");
+        assert!(other.hear(UNCOUNTED_BYTES).is_ok(), "small messages always pass");
+        assert!(other.hear(1024 * 1024).is_err());
+        one.settle();
+        assert!(other.hear(1024 * 1024).is_ok());
+    }
+}
