@@ -160,6 +160,7 @@ async fn every_call_is_planned_started_and_answered_in_the_journal() {
         "approved",
         "slow.do started, mutates true",
         "slow.do done: done",
+        "read from outside: slow.do",
         "model: 0 calls",
     ];
     assert_eq!(journal(&flow, &id).await, walk);

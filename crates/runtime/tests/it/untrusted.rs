@@ -221,7 +221,7 @@ async fn the_mark_survives_a_crash_and_a_denied_call_does_not_run() {
 async fn a_host_that_the_person_named_is_read_unasked_even_then() {
     let scene = Scene::with_page(r#"CALL http__get {"url":"https://www.good.example/more"}"#).await;
     scene.say(&chat(), NAMED, InboxStatus::Done).await;
-    assert_eq!(scene.web.fetched().len(), 5, "the page sends it there until its rounds are over");
+    assert_eq!(scene.web.fetched().len(), 4, "the page sends it there as often as the model obeys");
     assert_eq!(scene.open().await, []);
 }
 
