@@ -6,6 +6,10 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
+mod approver;
+
+pub use approver::is_approver;
+
 /// Longest argument value a prompt shows in full.
 const SHOWN_CHARS_MAX: usize = 400;
 

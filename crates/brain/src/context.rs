@@ -27,6 +27,14 @@ pub struct Floor {
     pub memory: String,
 }
 
+impl Floor {
+    /// What stands under the prompt of somebody who is not the owner: nothing about him.
+    #[must_use]
+    pub fn for_strangers(self) -> Self {
+        Self { user: String::new(), memory: String::new(), ..self }
+    }
+}
+
 /// Something remembered that every prompt has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownFact {
@@ -39,7 +47,7 @@ pub struct KnownFact {
 
 /// Who said a line of history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speaker {
+pub enum SaidBy {
     User,
     Assistant,
 }
@@ -47,7 +55,7 @@ pub enum Speaker {
 /// One line of the topic's history, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryLine {
-    pub speaker: Speaker,
+    pub speaker: SaidBy,
     pub content: String,
     /// An estimate; 0 is not counted yet.
     pub tokens: u32,
@@ -205,13 +213,13 @@ fn merged(history: &[HistoryLine]) -> Vec<ChatMessage> {
     let mut messages: Vec<ChatMessage> = Vec::with_capacity(history.len() + 1);
     for line in history {
         match (line.speaker, messages.last_mut()) {
-            (Speaker::User, Some(ChatMessage::User { text }))
-            | (Speaker::Assistant, Some(ChatMessage::Assistant { text, .. })) => {
+            (SaidBy::User, Some(ChatMessage::User { text }))
+            | (SaidBy::Assistant, Some(ChatMessage::Assistant { text, .. })) => {
                 text.push_str("\n\n");
                 text.push_str(&line.content);
             }
-            (Speaker::User, _) => messages.push(ChatMessage::User { text: line.content.clone() }),
-            (Speaker::Assistant, _) => {
+            (SaidBy::User, _) => messages.push(ChatMessage::User { text: line.content.clone() }),
+            (SaidBy::Assistant, _) => {
                 messages.push(ChatMessage::Assistant { text: line.content.clone(), tool_calls: Vec::new() })
             }
         }

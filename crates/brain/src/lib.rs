@@ -16,14 +16,14 @@ mod trust;
 mod turn;
 
 pub use approval::{
-    AnswerOutcome, ApprovalAnswer, bare_decision, bare_word_line, bind, outcome_line, prompt_text,
-    read_answer,
+    AnswerOutcome, ApprovalAnswer, bare_decision, bare_word_line, bind, is_approver, outcome_line,
+    prompt_text, read_answer,
 };
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
-    BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, Section, SectionName,
-    Speaker, TurnContext, UntrustedParts, background_words, count_tokens, last_words, summary_line,
-    text_of_tokens, window_of,
+    BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, SaidBy, Section, SectionName,
+    TurnContext, UntrustedParts, background_words, count_tokens, last_words, summary_line, text_of_tokens,
+    window_of,
 };
 pub use envelope::{attachment_line, heard, told_relationship};
 pub use extract::{

@@ -4,9 +4,10 @@ use crate::command::Command;
 use crate::config::Flags;
 use crate::context::Context;
 use crate::environment::Environment;
+use crate::escape::value;
 use crate::exit::{Exit, Failure};
 use crate::panic_line;
-use crate::terminal::{Terminal, talk};
+use crate::terminal::{Terminal, talk, talk_drawn};
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
 use std::ffi::OsString;
@@ -65,18 +66,17 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>, environment: Enviro
 fn tell(failure: &Failure, terminal: &Terminal) -> Exit {
     match failure {
         Failure::OutputClosed => {}
-        Failure::Config(error) => talk(error.render(terminal.stderr_is_coloured).trim_end()),
+        Failure::Config(error) => talk_drawn(error.render(terminal.stderr_is_coloured).trim_end()),
+        // Each problem has a line of its own.
+        Failure::Skills(_) => talk(&format!("cortex: {failure}")),
         Failure::Usage(_)
-        | Failure::Skills(_)
         | Failure::AlreadyRunning { .. }
         | Failure::NotRunning
         | Failure::Unreachable { .. }
         | Failure::Home(_)
         | Failure::Coded { .. }
         | Failure::Misconfigured(_)
-        | Failure::Plain(_) => {
-            talk(&format!("cortex: {}", crate::escape::for_terminal(&failure.to_string())))
-        }
+        | Failure::Plain(_) => talk(&format!("cortex: {}", value(&failure.to_string()))),
     }
     failure.exit()
 }

@@ -12,7 +12,8 @@ use cortex_models::{
 use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_server::{CallerLimits, LocalClients, OwnerKey, ReadChannels, ServeConfig};
 use cortex_tools::{
-    CalendarSource, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions, ToolboxConfig,
+    CalendarSource, ChildHost, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions,
+    ToolboxConfig,
 };
 use cortex_types::SystemClock;
 use secrecy::{ExposeSecret, SecretString};
@@ -131,7 +132,7 @@ pub(crate) fn embedder(settings: &Settings, effective: &Effective) -> Result<Emb
 }
 
 /// What can be called.
-fn tools(
+pub(crate) fn tools(
     settings: &Settings,
     effective: &Effective,
     home: &Home,
@@ -160,6 +161,7 @@ fn tools(
         mcp_servers: settings.mcp_servers.clone(),
         mcp: McpSettings {
             environment: environment.pairs(),
+            host: Some(child_host(home, environment)?),
             start_wait: Duration::from_secs(settings.mcp_start_seconds.into()),
             call_wait: Duration::from_secs(settings.mcp_call_wait_seconds.into()),
             ..McpSettings::default()
@@ -200,6 +202,21 @@ fn base_folder(effective: &Effective, key: &str, home: &Home) -> PathBuf {
         Source::File | Source::Default => home.path().to_owned(),
     }
 }
+
+/// What stands between the server and the programs of `mcpServers`, and the folders that it closes to them: this
+/// home with its keys and conversations, and the keys that other programs keep.
+fn child_host(home: &Home, environment: &Environment) -> Result<ChildHost, Failure> {
+    let of_person = |folder: &str| environment.get("HOME").map(|person| Path::new(person).join(folder));
+    let closed = [Some(home.path().to_owned()), of_person(".ssh"), of_person(".gnupg")];
+    Ok(ChildHost {
+        program: own_program()?,
+        args: vec![CHILD_HOST.to_owned()],
+        closed: closed.into_iter().flatten().filter_map(|path| path.canonicalize().ok()).collect(),
+    })
+}
+
+/// The command of this program that minds a program of others.
+pub(crate) const CHILD_HOST: &str = "child-host";
 
 /// The command of this program that runs one skill between two pipes.
 pub(crate) const SKILL_HOST: &str = "skill-host";

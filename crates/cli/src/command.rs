@@ -1,9 +1,11 @@
 //! The commands, one file each.
 
 mod approval;
+mod backup;
 mod bench;
 mod channel;
 mod chat;
+mod child_host;
 mod completions;
 mod config;
 mod connector;
@@ -20,6 +22,7 @@ mod memory;
 mod op;
 mod outbox;
 mod restart;
+mod restore;
 mod schedule;
 mod send;
 mod serve;
@@ -65,12 +68,16 @@ pub(crate) enum Command {
     Usage(usage::Args),
     Config(config::Args),
     Key(key::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Bench(bench::Args),
     #[command(hide = true)]
     Eval(eval::Args),
     Completions(completions::Args),
     Man(man::Args),
     Version(version::Args),
+    #[command(hide = true)]
+    ChildHost(child_host::Args),
     #[command(hide = true)]
     SkillHost(skill_host::Args),
 }
@@ -104,11 +111,14 @@ impl Command {
             Self::Usage(args) => usage::run(args, context),
             Self::Config(args) => config::run(args, context),
             Self::Key(args) => key::run(args, context),
+            Self::Backup(args) => backup::run(args, context),
+            Self::Restore(args) => restore::run(args, context),
             Self::Bench(args) => bench::run(args, context),
             Self::Eval(args) => eval::run(args, context),
             Self::Completions(args) => completions::run(args, context),
             Self::Man(args) => man::run(args, context),
             Self::Version(args) => version::run(args, context),
+            Self::ChildHost(args) => child_host::run(args),
             Self::SkillHost(args) => skill_host::run(args),
         }
     }

@@ -26,5 +26,6 @@ pub(crate) use edit::{EditError, set_channel_mode};
 pub(crate) use effective::{Effective, Flags, Source, load};
 pub(crate) use exposure::{check_exposure, host_address};
 pub(crate) use list::{listed, listed_json};
+pub(crate) use mask::masked;
 pub(crate) use schema::schema;
 pub(crate) use settings::{Isolation, Settings, Undeclared};

@@ -1,11 +1,15 @@
 //! The command line as a connector: says something as source `cli`, shows what comes back, then acknowledges it.
 
-use crate::escape::for_terminal;
+mod presence;
+
+use self::presence::Presence;
+use crate::escape::one_line;
 use crate::exit::Failure;
+use crate::home::Home;
 use crate::question::{Press, Question};
 use cortex_api::{
     AckRequest, ApprovalQuery, Client, ClientError, EventTrace, IngestRequest, LiveEvent, LiveStream,
-    OutboxRow, PollRequest, PolledMessage,
+    OutboxRow, PollRequest, PolledMessage, TraceWhat,
 };
 use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{Clock, EventId, InboxStatus, OutboxId, OutboxStatus, SystemClock};
@@ -27,6 +31,8 @@ const BATCH: u32 = 20;
 /// How often to look when the server tells the end of a turn by itself, and when it does not.
 const LOOK_WITH_LIVE: Duration = Duration::from_secs(1);
 const LOOK_WITHOUT_LIVE: Duration = Duration::from_millis(100);
+/// How long one waits in silence before being told what for.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// A message that arrived.
 #[derive(Debug, Clone, Serialize)]
@@ -51,6 +57,8 @@ pub(crate) enum News<'a> {
     Preview(&'a str),
     /// The preview so far is void.
     PreviewVoid,
+    /// It takes a while, and what for.
+    Waiting(&'a WaitingFor),
     /// A reply to this event.
     Reply(&'a Arrival),
     /// A message for another event of this source, or for none: somebody must show it, and we are here.
@@ -59,6 +67,44 @@ pub(crate) enum News<'a> {
     Elsewhere(&'a Elsewhere),
     /// Something was said and nothing of it leaves, because of a channel's mode.
     Held { reason: &'a str },
+}
+
+/// What an event that has not ended waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WaitingFor {
+    Turn,
+    Model,
+    Tool(String),
+    Retry(String),
+    Server,
+}
+
+impl WaitingFor {
+    fn of(trace: &EventTrace) -> Self {
+        let last = trace.entries.iter().rev().find(|entry| entry.what != TraceWhat::Claimed);
+        match (trace.event.status, last) {
+            (InboxStatus::Pending, Some(last)) if last.what == TraceWhat::Retry => {
+                Self::Retry(one_line(&last.detail, 200))
+            }
+            (InboxStatus::Pending, _) => Self::Turn,
+            (_, Some(last)) if last.what == TraceWhat::Step => match last.detail.strip_suffix(" started") {
+                Some(tool) => Self::Tool(tool.to_owned()),
+                None => Self::Model,
+            },
+            (_, Some(_) | None) => Self::Model,
+        }
+    }
+}
+
+/// The line about what one waits for.
+pub(crate) fn waiting_line(why: &WaitingFor) -> String {
+    match why {
+        WaitingFor::Turn => "(waiting: the message is in the queue, behind others)".to_owned(),
+        WaitingFor::Model => "(waiting for the model's answer)".to_owned(),
+        WaitingFor::Tool(tool) => format!("(waiting for {tool})"),
+        WaitingFor::Retry(reason) => format!("(waiting: an attempt failed and will be repeated: {reason})"),
+        WaitingFor::Server => "(waiting: the server does not answer; it may be restarting)".to_owned(),
+    }
 }
 
 /// What went to another channel.
@@ -79,13 +125,12 @@ impl Elsewhere {
             OutboxStatus::Dead => "it could not be delivered",
             OutboxStatus::Suppressed | OutboxStatus::Discarded => "given up",
         };
-        format!("(sent to channel {}: {how})", for_terminal(&self.channel))
+        format!("(sent to channel {}: {how})", self.channel)
     }
 }
 
 /// The line about what a mode held back.
 pub(crate) fn held_line(reason: &str) -> String {
-    let reason = for_terminal(reason);
     format!("(nothing was sent: {reason}; `cortex shadow report` shows what would have been)")
 }
 
@@ -104,6 +149,9 @@ pub(crate) enum Ended {
 
 pub(crate) struct Connector<'a> {
     client: &'a Client,
+    home: Home,
+    /// What this process waits for; others leave the replies to it.
+    presences: Vec<Presence>,
     /// What was shown already; a reply that others delivered is shown here, too, but nothing is shown twice.
     shown: BTreeSet<OutboxId>,
 }
@@ -111,17 +159,31 @@ pub(crate) struct Connector<'a> {
 /// An open question and the event that waits for its answer.
 pub(crate) struct OpenQuestion {
     event: EventId,
+    /// The id that the event was posted with.
+    external_id: String,
     question: Question,
 }
 
 impl<'a> Connector<'a> {
-    pub(crate) fn new(client: &'a Client) -> Self {
-        Self { client, shown: BTreeSet::new() }
+    pub(crate) fn new(client: &'a Client, home: &Home) -> Self {
+        Self { client, home: home.clone(), presences: Vec::new(), shown: BTreeSet::new() }
     }
 
     /// Puts a text into the inbox; from then on it is answered, whatever happens to this process.
-    pub(crate) async fn say(&self, text: &str, topic: &str) -> Result<EventId, Failure> {
-        self.post(text, topic, None).await
+    pub(crate) async fn say(&mut self, text: &str, topic: &str) -> Result<EventId, Failure> {
+        let id = fresh_id();
+        self.attend(&id);
+        self.post(id, text, topic, None).await
+    }
+
+    /// As `say`, without staying for the reply.
+    pub(crate) async fn leave(&self, text: &str, topic: &str) -> Result<EventId, Failure> {
+        self.post(fresh_id(), text, topic, None).await
+    }
+
+    /// From now on the replies to an event are shown here and by nobody else; those to earlier ones are anybody's again.
+    fn attend(&mut self, external_id: &str) {
+        self.presences = Presence::announce(&self.home, external_id).into_iter().collect();
     }
 
     /// The newest question that is open in a conversation.
@@ -137,7 +199,8 @@ impl<'a> Connector<'a> {
         let asked = trace.replies.iter().filter_map(|reply| Question::of(reply.payload.as_ref()));
         let question = asked.into_iter().find(|question| question.approval_id == approval.approval_id);
         self.shown.extend(trace.replies.into_iter().map(|reply| reply.message_id));
-        Ok(question.map(|question| OpenQuestion { event: approval.event_id, question }))
+        let external_id = trace.event.external_message_id;
+        Ok(question.map(|question| OpenQuestion { event: approval.event_id, external_id, question }))
     }
 
     /// Presses a button and shows everything up to the end of the event that waited for it.
@@ -152,7 +215,10 @@ impl<'a> Connector<'a> {
         let Some(data) = open.question.data(press) else {
             return Err(Failure::Plain(format!("this question cannot be answered with {}", press.as_str())));
         };
-        let answer = self.post(press.as_str(), topic, Some(data)).await?;
+        let id = fresh_id();
+        self.attend(&id);
+        self.presences.extend(Presence::announce(&self.home, &open.external_id));
+        let answer = self.post(id, press.as_str(), topic, Some(data)).await?;
         match self.wait(&answer, patience, show).await? {
             // The answer was taken: nothing is said to it, but the turn that waited goes on.
             Ended::Silent => self.wait(&open.event, patience, show).await,
@@ -160,12 +226,17 @@ impl<'a> Connector<'a> {
         }
     }
 
-    async fn post(&self, text: &str, topic: &str, data: Option<&str>) -> Result<EventId, Failure> {
-        let id = Ulid::from_parts(u64::try_from(SystemClock::start().now().0).unwrap_or(0), rand::random());
+    async fn post(
+        &self,
+        id: String,
+        text: &str,
+        topic: &str,
+        data: Option<&str>,
+    ) -> Result<EventId, Failure> {
         let event = IngestRequest {
             source: SOURCE.to_owned(),
-            external_message_id: id.to_string(),
             idempotency_key: format!("{SOURCE}:{id}"),
+            external_message_id: id,
             topic_key: topic.to_owned(),
             user_id: USER.to_owned(),
             text: text.to_owned(),
@@ -181,6 +252,7 @@ impl<'a> Connector<'a> {
     /// What was said about an event so far is not shown again.
     pub(crate) async fn skip_said(&mut self, event: &EventId) -> Result<(), Failure> {
         let trace = self.client.trace(event).await?;
+        self.attend(&trace.event.external_message_id);
         self.shown.extend(trace.replies.into_iter().map(|reply| reply.message_id));
         Ok(())
     }
@@ -207,21 +279,28 @@ impl<'a> Connector<'a> {
         patience: Duration,
         show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
     ) -> Result<Ended, Failure> {
-        let deadline = Instant::now() + patience;
+        let started = Instant::now();
+        let deadline = started + patience;
         let mut live = self.client.live(event).await.ok();
+        let mut told = None;
         loop {
-            match self.collect(event, show).await {
-                Ok(Some(ended)) => return Ok(ended),
-                Ok(None) => {}
+            let waiting = match self.collect(event, show).await {
+                Ok(Progress::Ended(ended)) => return Ok(ended),
+                Ok(Progress::Waiting(waiting)) => waiting,
                 // The event is durable: a server that restarts will still answer it.
                 Err(Interrupted::Broken(ClientError::Unreachable { .. } | ClientError::TimedOut { .. })) => {
                     live = None;
+                    WaitingFor::Server
                 }
                 Err(Interrupted::Broken(error)) => return Err(error.into()),
                 Err(Interrupted::Failed(failure)) => return Err(failure),
-            }
+            };
             if Instant::now() >= deadline {
                 return Ok(Ended::TimedOut);
+            }
+            if started.elapsed() >= SILENCE && told.as_ref() != Some(&waiting) {
+                show(News::Waiting(&waiting))?;
+                told = Some(waiting);
             }
             let tick = if live.is_some() { LOOK_WITH_LIVE } else { LOOK_WITHOUT_LIVE };
             let until = deadline.min(Instant::now() + tick);
@@ -237,13 +316,16 @@ impl<'a> Connector<'a> {
         &mut self,
         event: &EventId,
         show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
-    ) -> Result<Option<Ended>, Interrupted> {
+    ) -> Result<Progress, Interrupted> {
         let polled = self.poll().await?;
         let trace = self.client.trace(event).await?;
         for message in polled {
             self.deliver(message, &trace.replies, show).await?;
         }
-        end_of(&trace, &mut self.shown, show)
+        Ok(match end_of(&trace, &mut self.shown, show)? {
+            Some(ended) => Progress::Ended(ended),
+            None => Progress::Waiting(WaitingFor::of(&trace)),
+        })
     }
 
     async fn poll(&self) -> Result<Vec<PolledMessage>, ClientError> {
@@ -264,6 +346,7 @@ impl<'a> Connector<'a> {
         show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
     ) -> Result<(), Interrupted> {
         let is_ours = replies.iter().any(|reply| reply.message_id == message.message_id);
+        let is_anothers = !is_ours && self.is_waited_for_elsewhere(&message.message_id).await?;
         let ack = AckRequest { message_id: message.message_id.clone(), lease_token: message.lease_token };
         let arrival = Arrival {
             message_id: message.message_id,
@@ -271,10 +354,22 @@ impl<'a> Connector<'a> {
             text: message.text,
             payload: message.payload,
         };
+        // Whoever waits for it sees in the trace that it was delivered, and shows it.
+        if is_anothers {
+            return Ok(self.acknowledge(&ack).await?);
+        }
         // Shown before it is acknowledged: a crash here repeats a message, never loses one.
         show(if is_ours { News::Reply(&arrival) } else { News::Other(&arrival) })?;
         self.shown.insert(arrival.message_id);
         Ok(self.acknowledge(&ack).await?)
+    }
+
+    async fn is_waited_for_elsewhere(&self, message: &OutboxId) -> Result<bool, ClientError> {
+        let Some(event) = self.client.outbox_row(message).await?.event_id else { return Ok(false) };
+        let event = self.client.inbox_row(&event).await?;
+        let id = &event.external_message_id;
+        let is_here = self.presences.iter().any(|presence| presence.is_for(id));
+        Ok(event.source == SOURCE && !is_here && Presence::is_held(&self.home, id))
     }
 
     /// A lease that was lost meanwhile is no error: the message was shown, and may be shown again.
@@ -284,6 +379,18 @@ impl<'a> Connector<'a> {
             Err(error) => Err(error),
         }
     }
+}
+
+/// A new id for what is said.
+fn fresh_id() -> String {
+    let now = u64::try_from(SystemClock::start().now().0).unwrap_or(0);
+    Ulid::from_parts(now, rand::random()).to_string()
+}
+
+/// How far an event is.
+enum Progress {
+    Ended(Ended),
+    Waiting(WaitingFor),
 }
 
 /// Why a round ended early.

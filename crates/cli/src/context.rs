@@ -8,6 +8,7 @@ use crate::terminal::Terminal;
 use cortex_types::ApprovalId;
 use std::path::PathBuf;
 
+#[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) home_flag: Option<PathBuf>,
     pub(crate) flags: Flags,

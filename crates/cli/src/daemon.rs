@@ -1,5 +1,6 @@
 //! The server process of a home: whether it runs, where it listens, and how it is told to end.
 
+use crate::config::Flags;
 use crate::exit::Failure;
 use crate::home::{Home, HomeError, write_private};
 use cortex_store::HomeLock;
@@ -12,10 +13,13 @@ use std::time::{Duration, Instant};
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// `run/address`: written by a server once it listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Listening {
     pub(crate) pid: u32,
     pub(crate) address: SocketAddr,
+    /// The flags it was started with; a restart starts with the same.
+    #[serde(default)]
+    pub(crate) flags: Flags,
 }
 
 impl Listening {
@@ -23,8 +27,8 @@ impl Listening {
         serde_json::from_slice(&std::fs::read(path(home)).ok()?).ok()
     }
 
-    pub(crate) fn write(home: &Home, address: SocketAddr) -> Result<(), HomeError> {
-        let listening = Self { pid: std::process::id(), address };
+    pub(crate) fn write(home: &Home, address: SocketAddr, flags: &Flags) -> Result<(), HomeError> {
+        let listening = Self { pid: std::process::id(), address, flags: flags.clone() };
         let bytes = serde_json::to_vec(&listening).map_err(std::io::Error::from);
         write_private(&path(home), &bytes.map_err(|error| HomeError::from_io(&path(home), error))?)
     }

@@ -16,13 +16,32 @@ pub(crate) fn json_for_terminal(json: &str) -> Cow<'_, str> {
     })
 }
 
+/// Text for one line of a log: breaks and tabs are spelled out, too.
+pub(crate) fn for_log(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|letter| acts(letter) || matches!(letter, '\n' | '\t')) {
+        return Cow::Borrowed(text);
+    }
+    let safe = for_terminal(text);
+    Cow::Owned(safe.replace('\n', "\\n").replace('\t', "\\t"))
+}
+
+/// The value behind a label: its further lines are indented, so that none of them looks like a label of ours.
+pub(crate) fn value(text: &str) -> String {
+    text.trim_end().split('\n').collect::<Vec<_>>().join("\n          ")
+}
+
 /// The first line of a text, cut, for a cell of a table.
 pub(crate) fn one_line(text: &str, letters_max: usize) -> String {
-    let flat: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let flat: String = flat(text);
     if flat.chars().count() <= letters_max {
         return flat;
     }
     flat.chars().take(letters_max.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A text on one line, as long as it is.
+pub(crate) fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn escape(text: &str, spell: impl Fn(char, &mut String) -> std::fmt::Result) -> Cow<'_, str> {
@@ -78,6 +97,20 @@ mod tests {
         let safe = json_for_terminal(&text);
         assert!(!safe.chars().any(acts), "{safe:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+    }
+
+    #[test]
+    fn a_line_of_a_log_stays_one() {
+        assert_eq!(for_log("plain é"), "plain é");
+        assert_eq!(
+            for_log("a\n2026-01-01 ERROR forged\u{1b}[0m\t\u{202e}"),
+            "a\\n2026-01-01 ERROR forged\\u{1b}[0m\\t\\u{202e}"
+        );
+    }
+
+    #[test]
+    fn no_line_of_a_value_looks_like_a_label() {
+        assert_eq!(value("one\ntier      pinned\n"), "one\n          tier      pinned");
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The log: one line for each thing handled, cleaned of secrets, to stderr or to a file that is kept small.
 
+use crate::escape::for_log;
 use crate::redact::{RedactingWriter, Redactor};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{FormatFields, Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -30,6 +34,7 @@ pub(crate) fn start(level: &str, sink: LogSink, redactor: Redactor) -> io::Resul
         LogSink::Stderr => {
             let writer = Cleaning { redactor, open: io::stderr };
             let lines = tracing_subscriber::fmt::layer()
+                .fmt_fields(fields())
                 .with_ansi(io::stderr().is_terminal())
                 .with_target(false)
                 .with_writer(writer);
@@ -38,6 +43,7 @@ pub(crate) fn start(level: &str, sink: LogSink, redactor: Redactor) -> io::Resul
         LogSink::Parent => {
             let writer = Cleaning { redactor, open: io::stderr };
             let lines = tracing_subscriber::fmt::layer()
+                .fmt_fields(fields())
                 .with_ansi(false)
                 .with_target(false)
                 .without_time()
@@ -47,12 +53,28 @@ pub(crate) fn start(level: &str, sink: LogSink, redactor: Redactor) -> io::Resul
         LogSink::File(path) => {
             let file: &'static Mutex<LogFile> = Box::leak(Box::new(Mutex::new(LogFile::open(&path)?)));
             let writer = Cleaning { redactor, open: move || SharedFile(file) };
-            let lines =
-                tracing_subscriber::fmt::layer().with_ansi(false).with_target(false).with_writer(writer);
+            let lines = tracing_subscriber::fmt::layer()
+                .fmt_fields(fields())
+                .with_ansi(false)
+                .with_target(false)
+                .with_writer(writer);
             tracing_subscriber::registry().with(filter).with(lines).init();
         }
     }
     Ok(())
+}
+
+/// One event is one line, whoever wrote what is in it: breaks, escapes and marks of direction are spelled out.
+fn fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
+    debug_fn(|writer: &mut Writer<'_>, field: &Field, said: &dyn std::fmt::Debug| {
+        let said = format!("{said:?}");
+        let said = for_log(&said);
+        match field.name() {
+            "message" => write!(writer, "{said}"),
+            name => write!(writer, "{name}={said}"),
+        }
+    })
+    .delimited(" ")
 }
 
 fn filter(level: LevelFilter) -> Targets {
@@ -132,6 +154,43 @@ mod tests {
         assert!(debug.would_enable("rmcp::service", &Level::WARN));
         assert!(!debug.would_enable("rmcp::service", &Level::INFO));
         assert!(!filter(LevelFilter::ERROR).would_enable("rmcp", &Level::WARN));
+    }
+
+    /// What a log shows of these events.
+    fn logged(events: impl FnOnce()) -> String {
+        static LINES: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+        struct Kept;
+        impl Write for Kept {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                LINES.lock().unwrap().extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let writer = Cleaning { redactor: Redactor::default(), open: || Kept };
+        let lines = tracing_subscriber::fmt::layer()
+            .fmt_fields(fields())
+            .with_ansi(false)
+            .with_target(false)
+            .without_time()
+            .with_writer(writer);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), events);
+        String::from_utf8(LINES.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_one_line_and_nothing_in_it_acts() {
+        let said = "a\n2026-01-01T00:00:00Z ERROR forged\u{1b}[2J\u{202e}";
+        let lines = logged(|| {
+            tracing::info!(skill = "s", "{said}");
+            tracing::warn!(error = %said, text = said, "It broke");
+        });
+        let spelled = "a\\n2026-01-01T00:00:00Z ERROR forged\\u{1b}[2J\\u{202e}";
+        let expected =
+            format!(" INFO {spelled} skill=\"s\"\n WARN It broke error={spelled} text=\"{spelled}\"\n");
+        assert_eq!(lines, expected);
     }
 
     #[test]

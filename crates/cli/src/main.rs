@@ -1,5 +1,6 @@
 //! The `cortex` command: reads the environment, picks a role, prints.
 
+mod archive;
 mod arguments;
 mod assemble;
 mod command;
@@ -20,6 +21,7 @@ mod logging;
 mod panic_line;
 mod question;
 mod redact;
+mod staging;
 mod supervisor;
 mod terminal;
 

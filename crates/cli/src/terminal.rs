@@ -25,8 +25,9 @@ impl Terminal {
         }
     }
 
-    /// One or more lines of data.
+    /// One or more lines of data; on a terminal nothing in them acts.
     pub(crate) fn print(&self, text: &str) -> Result<(), Failure> {
+        let text = self.safe(text);
         let mut stdout = std::io::stdout().lock();
         let written = stdout
             .write_all(text.as_bytes())
@@ -34,8 +35,9 @@ impl Terminal {
         written.and_then(|()| stdout.flush()).map_err(Failure::from_output)
     }
 
-    /// Data as it stands, without a line break: a preview, or a file.
-    pub(crate) fn print_raw(&self, text: &str) -> Result<(), Failure> {
+    /// As `print`, without a line break at the end: a preview, or a file.
+    pub(crate) fn print_piece(&self, text: &str) -> Result<(), Failure> {
+        let text = self.safe(text);
         let mut stdout = std::io::stdout().lock();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::from_output)
     }
@@ -50,8 +52,15 @@ impl Terminal {
         }
     }
 
+    /// Lines of JSON, each of which still reads as the same value on a terminal.
+    pub(crate) fn print_json_lines(&self, lines: &str) -> Result<(), Failure> {
+        let text =
+            if self.stdout_is_terminal { escape::json_for_terminal(lines) } else { Cow::Borrowed(lines) };
+        self.print_piece(&text)
+    }
+
     /// Text from elsewhere, made safe when a terminal shows it.
-    pub(crate) fn safe<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    fn safe<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.stdout_is_terminal { escape::for_terminal(text) } else { Cow::Borrowed(text) }
     }
 
@@ -61,15 +70,20 @@ impl Terminal {
         table.load_style(presets::NOTHING);
         table.set_header(head.iter().map(|name| name.to_uppercase()).collect::<Vec<_>>());
         for row in rows {
-            table.add_row(row.iter().map(|cell| escape::for_terminal(cell).into_owned()).collect::<Vec<_>>());
+            table.add_row(row.iter().map(|cell| escape::for_terminal(&escape::flat(cell)).into_owned()));
         }
         let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
         self.print(&lines.join("\n"))
     }
 }
 
-/// A line for the person at the keyboard.
+/// A line for the person at the keyboard; nothing in it acts on the terminal.
 pub(crate) fn talk(line: &str) {
+    talk_drawn(&escape::for_terminal(line));
+}
+
+/// As `talk`, for what was drawn by us, with colours.
+pub(crate) fn talk_drawn(line: &str) {
     // Nobody is left to tell when stderr is gone.
     writeln!(std::io::stderr(), "{line}").unwrap_or_default();
 }

@@ -1,11 +1,14 @@
 //! Takes keys and addresses out of what a provider said, before anybody can log it.
 
+use cortex_types::{SECRET_MASK, without_secrets};
+
 const SAID_CHARS_MAX: usize = 300;
 
-/// One short line of `text`, without `secret`, anything that looks like a key, or an address.
+/// One short line of `text`, without `secret`, anything that looks like one, or an address.
 pub(crate) fn one_line(text: &str, secret: &str) -> String {
-    let clean = if secret.is_empty() { text.to_owned() } else { text.replace(secret, "***") };
-    let words: Vec<&str> = clean.split_whitespace().map(word_without_key).collect();
+    let clean = if secret.is_empty() { text.to_owned() } else { text.replace(secret, SECRET_MASK) };
+    let clean = without_secrets(&clean);
+    let words: Vec<&str> = clean.split_whitespace().map(without_address).collect();
     let line = words.join(" ").replace(char::is_control, " ");
     if line.chars().count() <= SAID_CHARS_MAX {
         return line;
@@ -13,17 +16,9 @@ pub(crate) fn one_line(text: &str, secret: &str) -> String {
     line.chars().take(SAID_CHARS_MAX).chain(['…']).collect()
 }
 
-fn word_without_key(word: &str) -> &str {
-    const KEY_BEGINNINGS: [&str; 7] = ["sk-", "sk_", "AIza", "key-", "gsk_", "xai-", "Bearer"];
-    let looks_like_key = KEY_BEGINNINGS
-        .iter()
-        .filter_map(|beginning| word.find(beginning).map(|at| &word[at + beginning.len()..]))
-        .any(|rest| {
-            rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_*.".contains(*c)).count() >= 6
-        });
-    // An address may carry a key in its query or before its host.
-    let looks_like_address = word.contains("://");
-    if looks_like_key || looks_like_address { "***" } else { word }
+/// An address may carry a key anywhere in its path.
+fn without_address(word: &str) -> &str {
+    if word.contains("://") { SECRET_MASK } else { word }
 }
 
 #[cfg(test)]
@@ -40,7 +35,7 @@ mod tests {
         check("Incorrect API key provided: sk-proj-abc***xyz.", "", "Incorrect API key provided: ***");
         check("the key hunter2hunter2 is bad", "hunter2hunter2", "the key *** is bad");
         check("see https://user:pass@host/path?key=1 now", "", "see *** now");
-        check("{\"key\":\"AIzaSyA1234567\"}", "", "***");
+        check("{\"key\":\"AIzaSyA1234567\"}", "", "{\"key\":\"***\"}");
         check("a risk-free task", "", "a risk-free task");
         check("two\nlines\tand\u{7} a bell", "", "two lines and  a bell");
     }

@@ -4,11 +4,12 @@ use crate::effect::ask_approval::token_sha256;
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, ApprovalAnswer, bare_decision, bare_word_line, outcome_line, prompt_text, read_answer,
+    AnswerOutcome, bare_decision, bare_word_line, is_approver, outcome_line, prompt_text, read_answer,
 };
 use cortex_store::{Answerer, ApprovalKey, Grant, Resolved, StoreError, TurnEnd};
 use cortex_types::{
-    Approval, ApprovalId, Decision, Event, GrantId, Millis, NewReply, TopicRef, is_machine_channel,
+    Approval, ApprovalId, Decision, Event, GivenAnswer, GrantId, Millis, NewReply, TopicRef,
+    is_machine_channel,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,14 +93,14 @@ impl ApprovalDesk {
 pub(crate) async fn answer_event(
     parts: &Parts,
     event: &Event,
-    answer: &ApprovalAnswer,
+    answer: &GivenAnswer,
 ) -> Result<TurnEnd, StoreError> {
     let now = parts.clock.now();
     let say = |text| Ok(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] });
     let Some(decision) = answer.decision else {
         return say(outcome_line("", AnswerOutcome::NotADecision));
     };
-    decide_by(parts, event, ApprovalKey::TokenSha256(token_sha256(&answer.token)), decision).await
+    decide_by(parts, event, ApprovalKey::TokenSha256(answer.token_sha256), decision).await
 }
 
 /// Decides a question as the person who sent this event.
@@ -111,14 +112,20 @@ async fn decide_by(
 ) -> Result<TurnEnd, StoreError> {
     let now = parts.clock.now();
     let say = |text| Ok(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] });
-    let by = Answerer::Person {
-        topic: event.topic.clone(),
-        user_id: event.user_id.clone(),
-        is_approver: parts.config.approvers.contains(&event.user_id),
+    let (topic, user_id) = (event.topic.clone(), event.user_id.clone());
+    let by = if event.standing.vouches_for_people() {
+        let is_approver = is_approver(&parts.config.approvers, event);
+        Answerer::Person { topic, user_id, is_approver }
+    } else {
+        Answerer::Unproven { topic, user_id }
     };
     let resolved =
         parts.store.approvals().resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
     match &resolved {
+        // Whether there is such a question is nobody's business whom no source vouches for.
+        Resolved::Unknown if !event.standing.vouches_for_people() => {
+            say(outcome_line("", AnswerOutcome::NotYours))
+        }
         // Who was asked is told with the decision itself; an approver elsewhere is told where he answered.
         Resolved::Decided { approval, .. } | Resolved::Expired(approval) if approval.topic == event.topic => {
             Ok(TurnEnd::Handled { replies: Vec::new() })

@@ -2,7 +2,7 @@
 
 use crate::runtime::Parts;
 use cortex_store::{ChannelState, ShadowedEvent, StoreError};
-use cortex_types::{ChannelMode, ChannelSettings, Event, TopicRef};
+use cortex_types::{ChannelMode, ChannelSettings, Event, TopicRef, is_local};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -92,11 +92,16 @@ pub(crate) async fn target_topic(
     channel: &str,
 ) -> Result<Result<TopicRef, &'static str>, StoreError> {
     let settings = Arc::clone(&parts.channels.borrow());
+    let is_here = channel == event.topic.source || channel == settings.channel_of(&event.topic.source);
+    // A program without a key speaks to nobody else, and nobody else to it.
+    if (is_local(channel) || is_local(&event.topic.source)) && !is_here {
+        return Ok(Err("there is no such channel."));
+    }
     let listed = settings.channels.get(channel);
     if let Some(topic_key) = listed.and_then(|setting| setting.topic.clone()) {
         return Ok(Ok(TopicRef { source: settings.source_of(channel).to_owned(), topic_key }));
     }
-    if channel == event.topic.source || channel == settings.channel_of(&event.topic.source) {
+    if is_here {
         return Ok(Ok(event.topic.clone()));
     }
     let accounts = settings.accounts_of(&event.user_id);

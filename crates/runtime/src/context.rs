@@ -4,14 +4,15 @@ use crate::memory::{facts_to_read, known_facts};
 use crate::runtime::Parts;
 use crate::turn::offered;
 use cortex_brain::{
-    BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, Section, Speaker, TurnContext,
+    BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, SaidBy, Section, TurnContext,
     UntrustedParts, count_tokens, foldable, heard, show_ops, summary_request, summary_without_model,
 };
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
 use cortex_store::{HistoryRow, NewSummary, SessionQuery, StoreError, TurnSummary};
 use cortex_types::limits::BACKGROUND_LINES_MAX;
 use cortex_types::{
-    Accounts, Event, EventId, InboxStatus, Millis, ModelCall, OpId, Priority, ToolSpec, TopicRef,
+    Accounts, Event, EventId, InboxStatus, Millis, ModelCall, OpId, Priority, Relationship, Standing,
+    ToolSpec, TopicRef, is_machine_channel,
 };
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -48,7 +49,7 @@ pub(crate) async fn of_event(
         lines,
         accounts: accounts.clone(),
         background_since: if config.memory_enabled { Millis(now.0 - BACKGROUND_MS) } else { Millis(0) },
-        background_lines: BACKGROUND_LINES_MAX,
+        background_lines: if event.standing.sees_memory() { BACKGROUND_LINES_MAX } else { 0 },
         facts: facts_to_read(parts, event, &accounts),
         ops_of: match &accounts {
             Accounts::Everyone => None,
@@ -56,6 +57,7 @@ pub(crate) async fn of_event(
         },
     };
     let session = parts.store.session(query).await?;
+    let floor = parts.floor.read().await;
     let ops = show_ops(&session.ops);
     let limits = ContextLimits {
         window: parts.window.get().copied().unwrap_or(UNKNOWN_WINDOW),
@@ -63,7 +65,7 @@ pub(crate) async fn of_event(
         memory: config.memory_enabled,
     };
     let context = TurnContext::assemble(ContextInput {
-        floor: parts.floor.read().await,
+        floor: if is_stranger(parts, event) { floor.for_strangers() } else { floor },
         facts: known_facts(parts, event, &accounts, session.facts).await,
         ops: ops.lines,
         untrusted: UntrustedParts {
@@ -81,6 +83,13 @@ pub(crate) async fn of_event(
     Ok(EventContext { context, ended_ops: ops.ended })
 }
 
+/// Whether the files about the owner are none of this person's business: no source vouches for them, or the settings name
+/// people and they are not among them.
+fn is_stranger(parts: &Parts, event: &Event) -> bool {
+    let is_unknown = || parts.channels.borrow().relationship_of(&event.user_id) == Relationship::Unknown;
+    !event.standing.sees_memory() || (!is_machine_channel(&event.channel) && is_unknown())
+}
+
 /// Lines beyond two for each group, so that an exchange with more of them is not cut.
 const EXTRA_LINES: u32 = 10;
 /// While no model is chosen.
@@ -90,11 +99,11 @@ const UNKNOWN_WINDOW: u32 = 32_768;
 fn whole_groups(rows: Vec<HistoryRow>, limit: u32) -> Vec<HistoryLine> {
     let is_cut = rows.len() >= limit as usize;
     let lines = rows.into_iter().map(line);
-    lines.skip_while(|line| is_cut && line.speaker == Speaker::Assistant).collect()
+    lines.skip_while(|line| is_cut && line.speaker == SaidBy::Assistant).collect()
 }
 
 fn line(row: HistoryRow) -> HistoryLine {
-    let speaker = if row.role == "user" { Speaker::User } else { Speaker::Assistant };
+    let speaker = if row.role == "user" { SaidBy::User } else { SaidBy::Assistant };
     let content = heard(row.attachments.as_deref(), row.content);
     HistoryLine { speaker, content, tokens: row.tokens, untrusted: row.untrusted }
 }
@@ -181,7 +190,7 @@ impl ContextDesk {
     /// What the model would see if something were said in this topic now.
     pub async fn show(&self, topic: TopicRef) -> Result<ShownContext, StoreError> {
         let parts = &self.0;
-        let tools = offered(parts);
+        let tools = offered(parts, Standing::of_source(&topic.source));
         let user_id = parts.store.last_user(topic.clone()).await?.unwrap_or_default();
         let EventContext { context, .. } =
             of_event(parts, &next_event(topic.clone(), user_id, parts.clock.now()), &tools).await?;
@@ -278,6 +287,7 @@ impl DeltaSink for Unheard {
 
 /// An event that has not come: what would be answered if it did.
 fn next_event(topic: TopicRef, user_id: String, now: Millis) -> Event {
+    let standing = Standing::of_source(&topic.source);
     Event {
         seq: 0,
         id: EventId::from_ulid(Ulid::nil()),
@@ -295,5 +305,7 @@ fn next_event(topic: TopicRef, user_id: String, now: Millis) -> Event {
         error: None,
         created_at: now,
         updated_at: now,
+        standing,
+        answer: None,
     }
 }

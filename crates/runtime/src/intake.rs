@@ -1,27 +1,29 @@
 //! Intake: a checked event becomes a durable inbox row, then the pump is told.
 
+use crate::effect::ask_approval::token_sha256;
 use crate::runtime::Parts;
 use crate::{channel, mint};
 use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
-use cortex_types::{AcceptedEvent, EventId, Millis, NewEvent, Priority, is_machine_channel};
+use cortex_types::{
+    AcceptedEvent, EventId, GivenAnswer, Millis, NewEvent, Priority, Speaker, Standing, blank_tokens,
+    is_machine_channel,
+};
 use metrics::counter;
 use std::sync::Arc;
 
-/// An event as a door checked it, before it has an id.
+/// What somebody says, as a door checked it. Where it comes from is the speaker's (`Speaker`), not the event's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncomingEvent {
-    pub source: String,
     pub external_message_id: String,
     pub idempotency_key: String,
     pub topic_key: String,
+    /// As it was claimed.
     pub user_id: String,
     pub text: String,
     pub occurred_at: Millis,
     pub metadata_json: Option<String>,
     pub priority: Priority,
-    /// Where it came from when that is a machine, or the name of its channel where the source has another (D18).
-    pub channel: Option<String>,
 }
 
 /// The one way into the inbox, whichever door an event came through.
@@ -30,35 +32,16 @@ pub struct Intake(pub(crate) Arc<Parts>);
 
 impl Intake {
     /// Returns after the event is on disk.
-    pub async fn accept(&self, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
+    pub async fn accept(&self, speaker: &Speaker, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
-        let channel = draft.channel.as_deref().unwrap_or(&draft.source);
-        if self.0.channels.borrow().is_off(channel, &draft.source) {
+        if self.0.channels.borrow().is_off(speaker.channel(), speaker.source()) {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
         }
-        if let Some(channel) = draft.channel.as_deref().filter(|channel| !is_machine_channel(channel)) {
-            channel::learn_source(&self.0, &draft.source, channel).await?;
+        if let Some(channel) = speaker.own_channel().filter(|channel| !is_machine_channel(channel)) {
+            channel::learn_source(&self.0, speaker.source(), channel).await?;
         }
-        // An answer to a question goes before the conversation that waits for it (D7).
-        let answers = read_answer(&draft.text, draft.metadata_json.as_deref()).is_some();
-        let metadata_json = draft.metadata_json.as_deref();
-        let relationship = told_relationship(metadata_json)
-            .unwrap_or_else(|| self.0.channels.borrow().relationship_of(&draft.user_id).as_str().to_owned());
-        let event = NewEvent {
-            id: mint::event_id(now),
-            source: draft.source,
-            external_message_id: draft.external_message_id,
-            idempotency_key: draft.idempotency_key,
-            topic_key: draft.topic_key,
-            user_id: draft.user_id,
-            text: draft.text,
-            occurred_at: draft.occurred_at,
-            metadata_json: draft.metadata_json,
-            priority: if answers { Priority::Urgent } else { draft.priority },
-            channel: draft.channel,
-            relationship: Some(relationship),
-        };
+        let event = self.new_event(speaker, draft, now);
         let accepted = self.0.store.inbox().accept(event, now).await?;
         match &accepted {
             AcceptedEvent::Queued(_) => {
@@ -74,6 +57,41 @@ impl Intake {
             AcceptedEvent::ChannelOff => {}
         }
         Ok(accepted)
+    }
+
+    fn new_event(&self, speaker: &Speaker, draft: IncomingEvent, now: Millis) -> NewEvent {
+        let answer = read_answer(&draft.text, draft.metadata_json.as_deref());
+        let answer = answer.map(|answer| GivenAnswer {
+            token_sha256: token_sha256(&answer.token),
+            decision: answer.decision,
+        });
+        let user_id = speaker.person(&draft.user_id);
+        // What a program without a key says of itself is no more than that.
+        let is_stranger = speaker.standing() == Standing::Local;
+        let told = told_relationship(draft.metadata_json.as_deref()).filter(|_| !is_stranger);
+        let known = || self.0.channels.borrow().relationship_of(&user_id);
+        let priority = match (&answer, is_stranger) {
+            (_, true) => draft.priority.max(Priority::Normal),
+            // An answer to a question goes before the conversation that waits for it (D7).
+            (Some(_), false) => Priority::Urgent,
+            (None, false) => draft.priority,
+        };
+        NewEvent {
+            id: mint::event_id(now),
+            source: speaker.source().to_owned(),
+            external_message_id: draft.external_message_id,
+            idempotency_key: draft.idempotency_key,
+            topic_key: draft.topic_key,
+            text: blank_tokens(&draft.text).into_owned(),
+            occurred_at: draft.occurred_at,
+            metadata_json: draft.metadata_json.map(|metadata| blank_tokens(&metadata).into_owned()),
+            priority,
+            channel: speaker.own_channel().map(str::to_owned),
+            relationship: Some(told.unwrap_or_else(|| known().as_str().to_owned())),
+            user_id,
+            standing: speaker.standing(),
+            answer,
+        }
     }
 
     /// A person wants a failed event tried again.

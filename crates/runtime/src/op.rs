@@ -4,7 +4,9 @@ use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{ORPHANED, ShownOps, bounded, ending_text, show_ops};
 use cortex_store::{Page, PageRequest, Settled, StoreError};
-use cortex_types::{Millis, NewEvent, NewOp, Op, OpEnding, OpId, OpStatus, Priority, Relationship, TopicRef};
+use cortex_types::{
+    Millis, NewEvent, NewOp, Op, OpEnding, OpId, OpStatus, Priority, Relationship, Standing, TopicRef,
+};
 use metrics::counter;
 use serde::Serialize;
 use std::sync::Arc;
@@ -119,5 +121,7 @@ fn event_of(op: &Op, now: Millis) -> NewEvent {
         priority: Priority::Normal,
         channel: Some(ROUTER.to_owned()),
         relationship: Some(Relationship::System.as_str().to_owned()),
+        standing: Standing::Inside,
+        answer: None,
     }
 }

@@ -160,6 +160,11 @@ impl Runtime {
         self.0.tools.definitions().into_iter().map(with_question).collect()
     }
 
+    /// A line for each tool that is not offered because its name is taken.
+    pub fn tool_collisions(&self) -> Vec<String> {
+        self.0.tools.collisions()
+    }
+
     /// Expires open questions, fires schedules and keeps the memory's index until `stop`; run it once, beside the pump.
     pub async fn keep_time(&self, stop: CancellationToken) {
         let sweep = approval::sweep(Arc::clone(&self.0), stop.clone());

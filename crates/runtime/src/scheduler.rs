@@ -5,7 +5,7 @@ use crate::runtime::Parts;
 use cortex_brain::{Cron, DueRun, JobView, Overlap, Schedule, decide_slots, next_fires};
 use cortex_store::{ScheduledJob, Store, StoreError, Timing};
 use cortex_types::{
-    ChannelSettings, Millis, NewEvent, NewReply, Priority, Relationship, SlotOutcome, SlotRecord,
+    ChannelSettings, Millis, NewEvent, NewReply, Priority, Relationship, SlotOutcome, SlotRecord, Standing,
 };
 use jiff::tz::TimeZone;
 use metrics::counter;
@@ -162,6 +162,8 @@ pub(crate) fn event_of(job: &ScheduledJob, run: &DueRun, now: Millis) -> NewEven
         priority: Priority::Normal,
         channel: Some(CRON.to_owned()),
         relationship: Some(Relationship::System.as_str().to_owned()),
+        standing: Standing::Inside,
+        answer: None,
     }
 }
 

@@ -5,18 +5,18 @@ use crate::context;
 use crate::context::EventContext;
 use crate::effect::ask_approval::{questions, send_questions};
 use crate::effect::call_model::{Asked, call_model};
-use crate::effect::check_calls::{check_calls, check_sends, withheld};
+use crate::effect::check_calls::{check_calls, check_sends, is_open_to, withheld};
 use crate::effect::end_turn::{end_turn, patiently, suspended};
 use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
 use crate::runtime::Parts;
 use cortex_brain::{
-    Effect, FailureNotice, Input, Turn, TurnLimits, attachment_line, background_words, backoff, count_tokens,
-    heard, notice_text, read_answer,
+    AnswerOutcome, Effect, FailureNotice, Input, Turn, TurnLimits, attachment_line, background_words,
+    backoff, count_tokens, heard, notice_text, outcome_line, read_answer,
 };
 use cortex_models::Models;
 use cortex_store::{AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens};
-use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Step, StepBody, ToolSpec};
+use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Standing, Step, StepBody, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -29,8 +29,9 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
     let Claimed { event, steps } = claimed;
     let mut journal = Journal { next_number: steps.len(), ..Journal::default() };
     let bodies = steps.into_iter().map(|step| step.body).collect();
-    let ended = match read_answer(&event.text, event.metadata_json.as_deref()) {
-        Some(answer) => answer_event(parts, &event, &answer).await.map(Ended::by),
+    let ended = match &event.answer {
+        Some(answer) => answer_event(parts, &event, answer).await.map(Ended::by),
+        None if holds_a_token(&event) => Ok(Ended::by(unheard_answer(parts, &event))),
         None => answered_or_driven(parts, models, &event, bodies, &mut journal, cancel).await,
     };
     let end = match ended {
@@ -62,6 +63,16 @@ async fn answered_or_driven(
     }
     let turn = prepare(parts, event, steps, journal).await?;
     Ok(drive(parts, models, event, turn, journal, cancel).await)
+}
+
+/// An event from inside, or from before answers were kept apart: it decides nothing, and the model never sees it (D9).
+fn holds_a_token(event: &Event) -> bool {
+    read_answer(&event.text, event.metadata_json.as_deref()).is_some()
+}
+
+fn unheard_answer(parts: &Parts, event: &Event) -> TurnEnd {
+    let text = outcome_line("", AnswerOutcome::NotYours);
+    TurnEnd::Handled { replies: vec![reply_to(event, text, parts.clock.now())] }
 }
 
 /// How driving a turn came to an end.
@@ -112,7 +123,7 @@ async fn prepare(
     };
     // Right after the start, tools of others are still on their way.
     parts.tools.opened().await;
-    let tools = offered(parts);
+    let tools = offered(parts, event.standing);
     let EventContext { context, ended_ops } = context::of_event(parts, event, &tools).await?;
     journal.shown = ended_ops;
     Ok(Turn::new(context, limits, tools, steps))
@@ -126,8 +137,10 @@ pub(crate) async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreE
 }
 
 /// The tools as the model sees them.
-pub(crate) fn offered(parts: &Parts) -> Vec<ToolSpec> {
-    let tools = parts.tools.definitions().into_iter().map(|tool| ToolSpec {
+/// The tools that a turn may use.
+pub(crate) fn offered(parts: &Parts, standing: Standing) -> Vec<ToolSpec> {
+    let open = parts.tools.definitions().into_iter().filter(|tool| is_open_to(standing, tool));
+    let tools = open.map(|tool| ToolSpec {
         name: tool.name.as_str().to_owned(),
         description: tool.description,
         input_schema_json: tool.input_schema_json,

@@ -3,13 +3,15 @@
 use crate::auth::Caller;
 use crate::refusal::Refusal;
 use crate::share::{Kind, Place, Share};
+use crate::speaker;
 use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use cortex_api::ErrorCode;
 use cortex_api::{CLOSE_SESSION, CLOSE_TRY_LATER, uuid_text};
-use cortex_store::{ConnectorBinding, ConnectorSession, StoreError};
+use cortex_store::{ConnectorBinding, ConnectorSession, Store, StoreError};
+use cortex_types::Clock;
 use cortex_types::limits::BODY_BYTES_MAX;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
@@ -21,10 +23,12 @@ mod answer;
 mod dispatch;
 mod frame;
 mod hub;
+mod local;
 mod recent;
 mod socket;
 
 pub(crate) use hub::{Hub, HubParts};
+pub(crate) use local::LocalConnectors;
 use recent::RecentAnswers;
 
 /// Sessions that are checked at once; others wait for their turn.
@@ -47,6 +51,8 @@ const SOCKET_BUFFER_BYTES: usize = 4 * 1024;
 /// The door's own state.
 pub(crate) struct ConnectorDoor {
     pub(crate) hub: Hub,
+    /// Connectors that come without a key.
+    pub(crate) local: LocalConnectors,
     recent: RecentAnswers,
     handshakes: Semaphore,
     refused: Arc<Semaphore>,
@@ -54,14 +60,19 @@ pub(crate) struct ConnectorDoor {
 }
 
 impl ConnectorDoor {
-    pub(crate) fn new(hub: Hub) -> Self {
-        Self {
+    pub(crate) async fn assemble(
+        hub: Hub,
+        store: &Store,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
             hub,
+            local: LocalConnectors::read(store.clone(), Arc::clone(clock)).await?,
             recent: RecentAnswers::default(),
             handshakes: Semaphore::new(HANDSHAKES_MAX),
             refused: Arc::new(Semaphore::new(REFUSED_MAX)),
             places: Arc::new(Semaphore::new(SOCKETS_MAX)),
-        }
+        })
     }
 
     /// Waits until every socket is gone.
@@ -138,8 +149,8 @@ pub(crate) async fn open_socket(
 struct Admitted {
     sha256: [u8; 32],
     session: ConnectorSession,
-    /// The one source that the session's key may use.
-    scope: Option<String>,
+    /// Whoever opened the session.
+    caller: Caller,
     share: Arc<Share>,
     /// Among all sockets, and among those of its caller.
     places: Option<(OwnedSemaphorePermit, Place)>,
@@ -181,11 +192,7 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
         session.binding = app.store.connectors().bind_session(sha256, binding, now).await?;
     }
     let share = app.shares.of(&caller, wants.peer);
-    let scope = match caller {
-        Caller::Connector(key) => Some(key.source),
-        Caller::Owner | Caller::Anybody => None,
-    };
-    Ok(Some(Admitted { sha256, session, scope, share, places: None }))
+    Ok(Some(Admitted { sha256, session, caller, share, places: None }))
 }
 
 /// Who a session speaks for before its first event: known when the connector was heard before.
@@ -196,15 +203,19 @@ fn known_binding(app: &AppState, caller: &Caller, connector_id: Option<String>) 
             let learned = settings.sources.get(&key.source).cloned();
             (connector_id.or(learned)?, key.source.clone())
         }
-        Caller::Owner | Caller::Anybody => {
+        Caller::Owner => {
             let connector_id = connector_id?;
             let source = settings.sources.iter().find(|(_, channel)| **channel == connector_id)?.0.clone();
             (connector_id, source)
         }
+        Caller::Anybody => {
+            let connector_id = connector_id?;
+            let source = app.connector_door.local.source_of(&connector_id)?;
+            (connector_id, source)
+        }
     };
-    // Nobody without a key speaks for a source that has one.
-    let is_allowed = *caller != Caller::Anybody || !app.keys.guards(&source);
-    is_allowed.then_some(ConnectorBinding { connector_id, source })
+    let claim = ConnectorBinding { connector_id, source };
+    speaker::of_socket(app, caller, &claim).is_ok().then_some(claim)
 }
 
 async fn close(mut socket: WebSocket, code: u16, reason: &'static str) {

@@ -8,7 +8,7 @@ use crate::setting_block::{SettingBlock, check_name};
 use crate::signature::{Doubt, ID_HEADER, only};
 use cortex_runtime::IncomingEvent;
 use cortex_types::limits::FIELD_CHARS_MAX;
-use cortex_types::{HOOK_CHANNEL_START, Millis, Priority, Relationship, TopicRef};
+use cortex_types::{HOOK_CHANNEL_START, Millis, Priority, Relationship, Speaker, TopicRef};
 use http::HeaderMap;
 use proof::Proof;
 use secrecy::SecretString;
@@ -116,7 +116,10 @@ impl Hook {
     }
 
     /// The event of a payload, or none when the hook passes over it; the complaints name what is missing.
-    pub(crate) fn event(&self, request: &Believed<'_>) -> Result<Option<IncomingEvent>, Vec<String>> {
+    pub(crate) fn event(
+        &self,
+        request: &Believed<'_>,
+    ) -> Result<Option<(Speaker, IncomingEvent)>, Vec<String>> {
         let body = payload::read_payload(request.headers, request.body).map_err(|problem| vec![problem])?;
         let payload = Payload { headers: request.headers, body: &body };
         let holds = |(place, values): &(Place, Vec<Value>)| values.contains(&place.value(&payload));
@@ -150,8 +153,7 @@ impl Hook {
         if !complaints.is_empty() {
             return Err(complaints);
         }
-        Ok(Some(IncomingEvent {
-            source,
+        let event = IncomingEvent {
             external_message_id,
             idempotency_key: unique,
             topic_key,
@@ -160,8 +162,8 @@ impl Hook {
             occurred_at: request.now,
             metadata_json: self.metadata(),
             priority: Priority::default(),
-            channel: Some(channel),
-        }))
+        };
+        Ok(Some((Speaker::hook(channel, source), event)))
     }
 
     fn filled_text(&self, payload: &Payload<'_>, complaints: &mut Vec<String>) -> String {
@@ -253,33 +255,37 @@ mod tests {
         Hook::read("ci", &block).unwrap()
     }
 
-    fn made(hook: &Hook, headers: &HeaderMap, body: &Value) -> Result<Option<IncomingEvent>, Vec<String>> {
+    type Made = Result<Option<(Speaker, IncomingEvent)>, Vec<String>>;
+
+    fn made(hook: &Hook, headers: &HeaderMap, body: &Value) -> Made {
         hook.event(&Believed { headers, body: body.to_string().as_bytes(), now: Millis(1_800_000_000_000) })
     }
 
-    fn event(more: &Value, body: &Value) -> IncomingEvent {
+    fn event(more: &Value, body: &Value) -> (Speaker, IncomingEvent) {
         made(&hook(more), &HeaderMap::new(), body).unwrap().unwrap()
     }
 
     #[test]
     fn an_event_is_of_the_hook_itself_or_of_the_topic_it_is_for() {
         let body = json!({"text": "red", "repo": "a/b", "who": "ada", "run": 7});
-        let own = event(&json!({"topic": "{{/repo}}", "user": "{{/who}}", "id": "{{/run}}"}), &body);
-        assert_eq!((own.source.as_str(), own.topic_key.as_str()), ("hook:ci", "a/b"));
+        let (speaker, own) =
+            event(&json!({"topic": "{{/repo}}", "user": "{{/who}}", "id": "{{/run}}"}), &body);
+        assert_eq!((speaker.source(), own.topic_key.as_str()), ("hook:ci", "a/b"));
         assert_eq!((own.external_message_id.as_str(), own.idempotency_key.as_str()), ("7", "hook:ci:7"));
-        assert_eq!((own.user_id.as_str(), own.channel.as_deref()), ("hook:ci:ada", Some("hook:ci")));
+        assert_eq!((own.user_id.as_str(), speaker.channel()), ("hook:ci:ada", "hook:ci"));
         let to = json!({"to": {"source": "telegram", "topic": "42"}, "user": "tg:1", "id": "{{/run}}"});
-        let other = event(&to, &body);
-        assert_eq!((other.source.as_str(), other.topic_key.as_str()), ("telegram", "42"));
+        let (speaker, other) = event(&to, &body);
+        assert!(!speaker.standing().vouches_for_people(), "a payload answers no question");
+        assert_eq!((speaker.source(), other.topic_key.as_str()), ("telegram", "42"));
         assert_eq!((other.external_message_id.as_str(), other.user_id.as_str()), ("hook:ci:7", "tg:1"));
-        assert_eq!(other.channel.as_deref(), Some("hook:ci"));
-        let plain = event(&json!({}), &body);
+        assert_eq!(speaker.channel(), "hook:ci");
+        let (_, plain) = event(&json!({}), &body);
         assert_eq!((plain.topic_key.as_str(), plain.user_id.as_str()), ("ci", "hook:ci"));
     }
 
     #[test]
     fn a_payload_cannot_pass_for_a_person() {
-        let forged = event(&json!({"user": "{{/who}}"}), &json!({"text": "x", "who": "tg:1"}));
+        let (_, forged) = event(&json!({"user": "{{/who}}"}), &json!({"text": "x", "who": "tg:1"}));
         assert_eq!(forged.user_id, "hook:ci:tg:1");
     }
 

@@ -21,6 +21,7 @@ mod routes;
 mod setting_block;
 mod share;
 mod signature;
+mod speaker;
 mod standing;
 mod start;
 mod state;

@@ -101,7 +101,7 @@ pub async fn start_with_clock(
         clock: Arc::clone(&clock),
         keys: KeyRing::new(&keys, store.keys().of_connectors().await?),
         hooks: config.hooks,
-        connector_door: ConnectorDoor::new(hub),
+        connector_door: ConnectorDoor::assemble(hub, &store, &clock).await?,
         followed: Default::default(),
         doors: Doors::new(address, &config.allowed_hosts, &config.allowed_origins, config.allow_local),
         shares: Shares::new(config.caller_limits),

@@ -1,5 +1,6 @@
 //! Approvals: a turn waits for a person, who answers once; what was approved is exactly what runs.
 
+use crate::row::hex;
 use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, audit, outbox, step, topic, turn};
 use cortex_types::{
@@ -41,6 +42,8 @@ pub struct Suspension {
 pub enum Answerer {
     /// Somebody in a channel; must be who was asked, where he was asked, unless he is an approver.
     Person { topic: TopicRef, user_id: String, is_approver: bool },
+    /// Somebody whose source does not vouch for people: answers nothing, whoever he says he is.
+    Unproven { topic: TopicRef, user_id: String },
     /// The owner at the command line or the API.
     Owner,
 }
@@ -262,12 +265,11 @@ fn resolve(
     let name = match by {
         Answerer::Person { topic, user_id, is_approver } => {
             if !is_approver && (*topic != approval.topic || *user_id != approval.user_id) {
-                let detail = format!("{} {} {user_id} tried to answer", topic.source, topic.topic_key);
-                audit::record(connection, now, "approval_refused", approval.id.as_str(), &detail)?;
-                return Ok(Resolved::NotYours);
+                return refuse(connection, &approval, topic, user_id, now);
             }
             user_id.as_str()
         }
+        Answerer::Unproven { topic, user_id } => return refuse(connection, &approval, topic, user_id, now),
         Answerer::Owner => "owner",
     };
     let resolved = if approval.status != ApprovalStatus::Pending {
@@ -281,6 +283,18 @@ fn resolve(
     tell(connection, &resolved, line, now)?;
     fail_point!("approval.resolve.before_commit");
     Ok(resolved)
+}
+
+fn refuse(
+    connection: &Connection,
+    approval: &Approval,
+    topic: &TopicRef,
+    user_id: &str,
+    now: Millis,
+) -> Result<Resolved, StoreError> {
+    let detail = format!("{} {} {user_id} tried to answer", topic.source, topic.topic_key);
+    audit::record(connection, now, "approval_refused", approval.id.as_str(), &detail)?;
+    Ok(Resolved::NotYours)
 }
 
 /// A turn that was given up runs nothing any more, so nobody is told that it does.
@@ -405,8 +419,4 @@ fn by_key(connection: &Connection, key: &ApprovalKey) -> Result<Option<Approval>
     };
     let sql = format!("{SELECT} WHERE a.{column} = ?1");
     connection.prepare_cached(&sql)?.query_row([value], |row| Ok(read(row))).optional()?.transpose()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -389,7 +389,8 @@ fn lines_of(
 /// A condition on `user_id`, bound to `?1`, for each account; none while everybody is one owner.
 fn of_accounts(accounts: &Accounts) -> Vec<(&'static str, &str)> {
     match accounts {
-        Accounts::Everyone => vec![("?1 = '' AND", "")],
+        // Programs without a key are not among everybody (D17).
+        Accounts::Everyone => vec![("?1 = '' AND channel NOT GLOB 'local:*' AND", "")],
         Accounts::Only(users) => users.iter().map(|user| ("user_id = ?1 AND", user.as_str())).collect(),
     }
 }

@@ -54,7 +54,10 @@ pub fn check_up(path: &Path, embedder: &str) -> Result<Checkup, StoreError> {
 fn counts(connection: &Connection, embedder: &str) -> Result<HomeCounts, StoreError> {
     let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u64>(0));
     let users = connection
-        .prepare("SELECT DISTINCT user_id FROM channel_states WHERE user_id NOT GLOB 'hook:*' ORDER BY user_id LIMIT ?1")?
+        .prepare(
+            "SELECT DISTINCT user_id FROM channel_states WHERE user_id NOT GLOB 'hook:*'
+           AND user_id NOT GLOB 'local:*' ORDER BY user_id LIMIT ?1",
+        )?
         .query_map([USERS_MAX], |row| row.get(0))?
         .collect::<Result<Vec<String>, _>>()?;
     let facts = memory_index::counts(connection, VectorsOf::Facts, embedder)?;

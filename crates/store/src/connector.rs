@@ -1,6 +1,7 @@
 //! Sessions of connectors: durable, expiring, bound to the key that made them and to one connector (D23).
 
 use crate::{Store, StoreError};
+use cortex_types::limits::LOCAL_CONNECTORS_MAX;
 use cortex_types::{KeyId, Millis};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
@@ -31,7 +32,69 @@ pub struct ConnectorSession {
     pub binding: Option<ConnectorBinding>,
 }
 
+/// A connector on this machine that came without a key, as it calls itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalConnector {
+    pub connector_id: String,
+    /// What it claimed last.
+    pub source: String,
+    pub first_seen_at: Millis,
+    pub last_seen_at: Millis,
+    /// The one source that the owner trusts it with.
+    pub trusted_source: Option<String>,
+}
+
 impl Connectors<'_> {
+    /// Those that came without a key, by name.
+    pub async fn locals(&self) -> Result<Vec<LocalConnector>, StoreError> {
+        self.0
+            .read(|connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT connector_id, source, first_seen_at, last_seen_at, trusted_source FROM local_connectors
+                     ORDER BY connector_id",
+                )?;
+                let rows = statement.query_map([], |row| {
+                    Ok(LocalConnector {
+                        connector_id: row.get(0)?,
+                        source: row.get(1)?,
+                        first_seen_at: Millis(row.get(2)?),
+                        last_seen_at: Millis(row.get(3)?),
+                        trusted_source: row.get(4)?,
+                    })
+                })?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
+    /// One that came without a key is here; the longest silent ones that nobody trusts are forgotten over the bound.
+    pub async fn hear_local(
+        &self,
+        connector_id: String,
+        source: String,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        self.0
+            .write(move |connection| {
+                connection
+                    .prepare_cached(
+                        "INSERT INTO local_connectors(connector_id, source, first_seen_at, last_seen_at)
+                         VALUES (?1, ?2, ?3, ?3)
+                         ON CONFLICT(connector_id) DO UPDATE SET source = ?2, last_seen_at = ?3",
+                    )?
+                    .execute(params![connector_id, source, now.0])?;
+                connection
+                    .prepare_cached(
+                        "DELETE FROM local_connectors WHERE connector_id IN
+                           (SELECT connector_id FROM local_connectors WHERE trusted_source IS NULL
+                            ORDER BY last_seen_at DESC, connector_id = ?2 DESC LIMIT -1 OFFSET ?1)",
+                    )?
+                    .execute(params![LOCAL_CONNECTORS_MAX, connector_id])?;
+                Ok(())
+            })
+            .await
+    }
+
     /// Keeps a new session and lets go of those that are over.
     pub async fn open_session(
         &self,

@@ -193,9 +193,9 @@ impl GardenerDiary<'_> {
     }
 }
 
-/// `is_machine_channel`, in SQL.
+/// `is_machine_channel`, in SQL; programs without a key are nobody to learn from either.
 pub(crate) const BY_PEOPLE: &str =
-    "turns.role = 'user' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')
+    "turns.role = 'user' AND inbox_messages.standing <> 'local' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')
     AND coalesce(inbox_messages.channel, '') NOT GLOB 'hook:*'";
 
 fn runs(connection: &Connection) -> Result<Vec<GardenerRun>, StoreError> {

@@ -4,7 +4,9 @@ use crate::listing::{Page, PageRequest};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
 use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, audit, outbox, step, topic};
-use cortex_types::{AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef};
+use cortex_types::{
+    AcceptedEvent, Decision, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef,
+};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
@@ -153,8 +155,8 @@ pub(crate) fn accept(
         .prepare_cached(
             "INSERT INTO inbox_messages(id, source, external_message_id, topic_key, user_id, text, occurred_at,
                idempotency_key, metadata_json, created_at, updated_at, topic_id, priority, checksum, channel,
-               relationship)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15)
+               relationship, standing, answer_sha256, answer_decision)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
              ON CONFLICT(source, external_message_id) DO NOTHING",
         )?
         .execute(params![
@@ -173,6 +175,9 @@ pub(crate) fn accept(
             event_checksum(new, now),
             new.channel,
             new.relationship,
+            new.standing.as_str(),
+            new.answer.as_ref().map(|answer| answer.token_sha256),
+            new.answer.as_ref().and_then(|answer| answer.decision).map(Decision::as_str),
         ])?;
     if inserted == 0 {
         return duplicate(connection, new, now);
@@ -185,7 +190,7 @@ pub(crate) fn accept(
 fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
     let (first, same_body): (String, bool) = connection
         .prepare_cached(
-            "SELECT id, topic_key = ?3 AND user_id = ?4 AND text = ?5 AND metadata_json IS ?6
+            "SELECT id, topic_key = ?3 AND user_id = ?4 AND text = ?5 AND metadata_json IS ?6 AND answer_sha256 IS ?7
              FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
         )?
         .query_row(
@@ -195,7 +200,8 @@ fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<Acc
                 new.topic_key,
                 new.user_id,
                 new.text,
-                new.metadata_json
+                new.metadata_json,
+                new.answer.as_ref().map(|answer| answer.token_sha256),
             ],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )?;
@@ -209,6 +215,7 @@ fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<Acc
 
 fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Option<Claimed>, StoreError> {
     let steps = step::count(connection, seq)?;
+    trace::note_earlier_claim(connection, seq)?;
     let claimed = connection
         .prepare_cached(
             "UPDATE inbox_messages SET status = 'processing', attempts = attempts + 1, claimed_at = ?2,

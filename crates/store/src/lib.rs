@@ -5,6 +5,7 @@
 
 mod approval;
 mod audit;
+mod backup;
 mod channel;
 mod checkpoint;
 mod checksum;
@@ -43,9 +44,10 @@ mod writer;
 
 pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspension};
 pub use audit::AuditRow;
+pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log};
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
 pub use checkup::{Checkup, HomeCounts, check_up};
-pub use connector::{ConnectorBinding, ConnectorSession, Connectors};
+pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector};
 pub use error::StoreError;
 pub use fact::{
     Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
@@ -78,4 +80,4 @@ pub use summary::{NewSummary, Summaries, SummaryText, TurnSummary, Uncovered};
 pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};
-pub use usage::{UsageGroup, UsageSum, UsageTotals};
+pub use usage::{LastCall, UsageGroup, UsageSum, UsageTotals, last_calls};

@@ -16,7 +16,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0005_gardener.sql"),
     include_str!("../migrations/0006_doors.sql"),
     include_str!("../migrations/0007_turn_order.sql"),
-    include_str!("../migrations/0008_untrusted.sql"),
+    include_str!("../migrations/0008_speaker.sql"),
+    include_str!("../migrations/0009_untrusted.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.
@@ -57,6 +58,19 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     transaction.pragma_update(None, "user_version", migrations.len()).map_err(StoreError::from)?;
     transaction.commit().map_err(StoreError::from)?;
     Ok(())
+}
+
+/// Whether a database that nobody is to change is ours and of a schema that a start can use; its version.
+pub(crate) fn inspect(connection: &Connection) -> Result<usize, MigrateError> {
+    let found = version(connection)?;
+    if found > MIGRATIONS.len() {
+        return Err(MigrateError::Newer { found, known: MIGRATIONS.len() });
+    }
+    refuse_foreign(connection, found)?;
+    if found == MIGRATIONS.len() {
+        check_schema(connection, MIGRATIONS)?;
+    }
+    Ok(found)
 }
 
 /// The schema that a database has, and the newest that this program knows.

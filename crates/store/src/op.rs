@@ -115,7 +115,8 @@ pub(crate) fn shown(connection: &Connection, users: Option<&[String]>) -> Result
     let shown = select(
         connection,
         "WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed')
-           AND (?1 IS NULL OR user_id IN (SELECT value FROM json_each(?1)))
+           AND CASE WHEN ?1 IS NULL THEN user_id NOT GLOB 'local:*'
+             ELSE user_id IN (SELECT value FROM json_each(?1)) END
          ORDER BY status = 'pending', dispatched_at, rowid LIMIT ?2",
         params![users, OPS_SHOWN_MAX],
     )?;

@@ -1,8 +1,8 @@
 //! Opening the database: permissions, pragmas that are checked, damage found before anything is trusted.
 
-use crate::StoreError;
 use crate::migrate::{self, MigrateError};
 use crate::wal;
+use crate::{HomeLock, StoreError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::fs::OpenOptions;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a write waits for a foreign process that holds the database.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 const STATEMENTS_KEPT: usize = 128;
 /// Pages of log before they are folded into the database: 16 MiB, so that folding is rare and bounded.
 const CHECKPOINT_PAGES: i64 = 4_000;
@@ -107,11 +107,14 @@ pub(crate) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Opens a database that nobody may be serving, without a trace: a reader would make a log where none is, and give an
-/// empty one the database's permissions. Who writes has one that is not empty, so that without it the file stands still.
+/// empty one the database's permissions. The file stands still when it has no log and no server holds its home: one that
+/// runs empties its log while it is idle.
 pub(crate) fn open_for_a_look(path: &Path) -> Result<Connection, StoreError> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    let is_at_rest = std::fs::metadata(&log).map_or(true, |log| log.len() == 0);
+    let log_is_empty = std::fs::metadata(&log).map_or(true, |log| log.len() == 0);
+    let is_served = path.parent().and_then(HomeLock::holder).is_some();
+    let is_at_rest = log_is_empty && !is_served;
     match path.to_str() {
         Some(text) if is_at_rest => {
             let escaped = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");

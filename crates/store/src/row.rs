@@ -1,11 +1,14 @@
 //! Rows to values: the columns of an event in one order, with its checksum compared.
 
 use crate::{StoreError, checksum};
-use cortex_types::{Event, EventId, InboxStatus, Millis, NewEvent, Priority, TopicRef};
+use cortex_types::{
+    Decision, Event, EventId, GivenAnswer, InboxStatus, Millis, NewEvent, Priority, Standing, TopicRef,
+};
 use rusqlite::Row;
 
 pub(crate) const EVENT_COLUMNS: &str = "seq, id, source, topic_key, external_message_id, idempotency_key, user_id, \
-    text, occurred_at, metadata_json, priority, status, attempts, error, created_at, updated_at, checksum, channel";
+    text, occurred_at, metadata_json, priority, status, attempts, error, created_at, updated_at, checksum, channel, \
+    standing, answer_sha256, answer_decision";
 
 pub(crate) fn event_checksum(event: &NewEvent, created_at: Millis) -> u32 {
     let mut texts = vec![
@@ -19,6 +22,13 @@ pub(crate) fn event_checksum(event: &NewEvent, created_at: Millis) -> u32 {
         event.metadata_json.as_deref().unwrap_or_default(),
     ];
     texts.extend(event.channel.as_deref());
+    // Rows from before have neither, and their sums stay right.
+    if event.standing != Standing::Owner {
+        texts.push(event.standing.as_str());
+    }
+    let digest = event.answer.as_ref().map(|answer| hex(&answer.token_sha256));
+    texts.extend(digest.as_deref());
+    texts.extend(event.answer.as_ref().and_then(|answer| answer.decision).map(Decision::as_str));
     checksum::of(&texts, &[event.occurred_at.0, event.priority.rank(), created_at.0])
 }
 
@@ -26,6 +36,7 @@ pub(crate) fn event_checksum(event: &NewEvent, created_at: Millis) -> u32 {
 pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
     let id: String = row.get(1)?;
     let damaged = |what: &str| StoreError::Damaged(format!("event {id}: {what}"));
+    let standing: String = row.get(18)?;
     let as_it_came = NewEvent {
         id: id.parse::<EventId>().map_err(|_| damaged("its id is no id"))?,
         source: row.get(2)?,
@@ -39,6 +50,8 @@ pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
         priority: Priority::from_rank(row.get(10)?),
         channel: row.get(17)?,
         relationship: None,
+        standing: standing.parse().map_err(|_| damaged("its standing is unknown"))?,
+        answer: answer(row).map_err(|()| damaged("its answer cannot be read"))?,
     };
     let status: String = row.get(11)?;
     let created_at = Millis(row.get(14)?);
@@ -63,5 +76,19 @@ pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
         error: row.get(13)?,
         created_at,
         updated_at: Millis(row.get(15)?),
+        standing: as_it_came.standing,
+        answer: as_it_came.answer,
     })
+}
+
+fn answer(row: &Row<'_>) -> Result<Option<GivenAnswer>, ()> {
+    let digest: Option<[u8; 32]> = row.get(19).map_err(drop)?;
+    let Some(token_sha256) = digest else { return Ok(None) };
+    let word: Option<String> = row.get(20).map_err(drop)?;
+    let decision = word.map(|word| Decision::from_word(&word).ok_or(())).transpose()?;
+    Ok(Some(GivenAnswer { token_sha256, decision }))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -8,6 +8,10 @@ use rusqlite::{Connection, params};
 /// What a note is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoteKind {
+    /// A claim that another one followed.
+    Claimed,
+    /// A lease that another one followed.
+    Leased,
     RetryPlanned,
     Restarted,
     Parked,
@@ -19,7 +23,9 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
+        Self::Claimed,
+        Self::Leased,
         Self::RetryPlanned,
         Self::Restarted,
         Self::Parked,
@@ -32,6 +38,8 @@ impl NoteKind {
 
     fn as_str(self) -> &'static str {
         match self {
+            Self::Claimed => "claimed",
+            Self::Leased => "leased",
             Self::RetryPlanned => "retry_planned",
             Self::Restarted => "restarted",
             Self::Parked => "parked",
@@ -75,6 +83,31 @@ pub(crate) fn note(
              SELECT ?1, count(*), ?2, ?3, ?4 FROM trace_notes WHERE event_seq = ?1",
         )?
         .execute(params![event_seq, at.0, kind.as_str(), detail])?;
+    Ok(())
+}
+
+/// Keeps the claim that an event's row is about to forget; its first claim has none before it and costs one look.
+pub(crate) fn note_earlier_claim(connection: &Connection, event_seq: i64) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO trace_notes(event_seq, number, at, what, detail)
+             SELECT seq, (SELECT count(*) FROM trace_notes WHERE event_seq = ?1), claimed_at, ?2, 'attempt ' || attempts
+             FROM inbox_messages WHERE seq = ?1 AND claimed_at IS NOT NULL",
+        )?
+        .execute(params![event_seq, NoteKind::Claimed.as_str()])?;
+    Ok(())
+}
+
+/// The same for the lease of a message.
+pub(crate) fn note_earlier_lease(connection: &Connection, message_seq: i64) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO trace_notes(event_seq, number, at, what, detail)
+             SELECT event_seq, (SELECT count(*) FROM trace_notes n WHERE n.event_seq = m.event_seq), leased_at, ?2,
+               id || ', attempt ' || attempts
+             FROM outbox_messages m WHERE seq = ?1 AND leased_at IS NOT NULL AND event_seq IS NOT NULL",
+        )?
+        .execute(params![message_seq, NoteKind::Leased.as_str()])?;
     Ok(())
 }
 

@@ -1,8 +1,9 @@
 //! What model calls cost: a row a call, summed for people.
 
-use crate::{Store, StoreError, inbox};
+use crate::{Store, StoreError, inbox, open};
 use cortex_types::{CallOutcome, EventId, Millis, ModelCall, TokenUsage};
 use rusqlite::{Connection, params};
+use std::path::Path;
 
 /// What usage is summed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,29 @@ pub struct UsageTotals {
     pub tokens: TokenUsage,
     pub cost_micros: u64,
     pub latency_ms: u64,
+}
+
+/// How the last call of a profile ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastCall {
+    pub profile: String,
+    pub model: String,
+    pub at: Millis,
+    pub error: Option<String>,
+}
+
+/// The last call of each profile on the last day that had any, newest first; whoever serves the database.
+pub fn last_calls(path: &Path) -> Result<Vec<LastCall>, StoreError> {
+    let connection = open::open_for_a_look(path)?;
+    let mut statement = connection.prepare(
+        "SELECT profile, model, started_at, error FROM usage WHERE id IN
+           (SELECT max(id) FROM usage WHERE started_at >= (SELECT max(started_at) FROM usage) - 86400000 GROUP BY profile)
+         ORDER BY started_at DESC, id DESC",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok(LastCall { profile: row.get(0)?, model: row.get(1)?, at: Millis(row.get(2)?), error: row.get(3)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Calls that no event asked for are the gardener's, or a client's that used a provider through this server.

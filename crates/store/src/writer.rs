@@ -5,8 +5,9 @@
 
 use crate::StoreError;
 use crate::health::{HealthFlag, StoreHealth};
+use crate::open::BUSY_TIMEOUT;
 use crate::outbox::bell::OutboxBell;
-use crossbeam_channel::{Receiver, Sender, TrySendError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use fail::fail_point;
 use rusqlite::Connection;
 use std::thread::JoinHandle;
@@ -15,6 +16,9 @@ use tokio::sync::oneshot;
 
 /// Most requests one transaction carries; bounds the time the first of them waits.
 const BATCH_MAX: usize = 512;
+/// How long nothing was written before the log is folded into the database: short enough that a copy of the folder or a
+/// kill finds little in it, long enough that nobody who talks waits for it.
+const FOLD_AFTER_IDLE: Duration = Duration::from_secs(2);
 /// How often a broken database is opened anew.
 const REOPEN_EVERY: Duration = Duration::from_millis(250);
 
@@ -79,7 +83,9 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || {
-                Loop { connection: Some(connection), reopen, health, bell, last_reopen: None }.run(&waiting)
+                let log = Log::HasFrames;
+                Loop { connection: Some(connection), reopen, health, bell, last_reopen: None, log }
+                    .run(&waiting)
             })
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
         Ok((Self { messages }, thread))
@@ -114,13 +120,32 @@ struct Loop {
     health: HealthFlag,
     bell: OutboxBell,
     last_reopen: Option<Instant>,
+    log: Log,
+}
+
+/// Whether the write-ahead log may hold anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Log {
+    Folded,
+    HasFrames,
 }
 
 impl Loop {
     fn run(mut self, waiting: &Receiver<Message>) {
         let mut closing = false;
         while !closing {
-            let Ok(first) = waiting.recv() else { break };
+            let next = match self.log {
+                Log::Folded => waiting.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Log::HasFrames => waiting.recv_timeout(FOLD_AFTER_IDLE),
+            };
+            let first = match next {
+                Ok(first) => first,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.fold();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             let mut batch = Vec::new();
             for message in std::iter::once(first).chain(waiting.try_iter().take(BATCH_MAX - 1)) {
                 match message {
@@ -129,6 +154,7 @@ impl Loop {
                 }
             }
             if !batch.is_empty() {
+                self.log = Log::HasFrames;
                 self.commit_together(batch);
             }
         }
@@ -136,6 +162,23 @@ impl Loop {
             // A clean stop leaves no log behind to replay; failing to do so loses nothing.
             if let Err(error) = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
                 tracing::warn!(%error, "The write-ahead log could not be folded in at the stop");
+            }
+        }
+    }
+
+    /// Empties the log while nobody writes. Whoever reads just now makes it wait for the next idle moment, never a write.
+    fn fold(&mut self) {
+        let Some(connection) = &self.connection else {
+            // What comes next opens the database again, and that empties the log.
+            self.log = Log::Folded;
+            return;
+        };
+        match fold_now(connection) {
+            Ok(log) => self.log = log,
+            Err(error) => {
+                // It is tried again after the next write, which finds out whether the disk is well.
+                tracing::warn!(%error, "The write-ahead log could not be folded in");
+                self.log = Log::Folded;
             }
         }
     }
@@ -205,6 +248,13 @@ impl Loop {
         }
         self.connection.as_ref().ok_or(StoreError::Closed)
     }
+}
+
+fn fold_now(connection: &Connection) -> Result<Log, StoreError> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let folded = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(if folded? { Log::HasFrames } else { Log::Folded })
 }
 
 fn run_in_savepoint(connection: &Connection, job: Box<dyn Job>) -> Ran {

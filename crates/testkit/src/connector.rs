@@ -49,6 +49,13 @@ impl TestConnector {
         Self::open(server.address(), &session, query).await.expect("the socket opens")
     }
 
+    /// A new session that the owner's key opened, and its socket: its source counts as proven.
+    pub async fn of_owner(server: &RunningTestServer, query: &str) -> Self {
+        let answer = server.get("/connector").await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        Self::open(server.address(), &answer.text(), query).await.expect("the socket opens")
+    }
+
     /// A session as a program on this machine gets it.
     pub async fn session(server: &RunningTestServer, query: &str) -> String {
         let answer = server.request("GET", &format!("/connector{query}")).without_key().send().await;

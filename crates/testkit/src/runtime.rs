@@ -12,7 +12,7 @@ use cortex_runtime::{BootReport, Gardener, IncomingEvent, Runtime, RuntimeConfig
 use cortex_store::TracedEvent;
 use cortex_tools::{Registry, RegistryBuilder};
 use cortex_types::{
-    AcceptedEvent, Clock, Event, EventId, InboxStatus, Millis, Priority, StepBody, ToolEnding,
+    AcceptedEvent, Clock, Event, EventId, InboxStatus, Millis, Priority, Speaker, StepBody, ToolEnding,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ impl TestRuntime {
     }
 
     async fn accepted(&self, event: IncomingEvent) -> EventId {
-        match self.runtime.intake().accept(event).await.expect("the store accepts") {
+        match self.runtime.intake().accept(&Speaker::owner("test"), event).await.expect("the store accepts") {
             AcceptedEvent::Queued(id) => id,
             AcceptedEvent::Duplicate { first, .. } => panic!("{first} was here before"),
             AcceptedEvent::ChannelOff => panic!("the channel is off"),
@@ -201,7 +201,6 @@ fn said(topic: &str, text: &str) -> IncomingEvent {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     IncomingEvent {
-        source: "test".to_owned(),
         external_message_id: number.to_string(),
         idempotency_key: number.to_string(),
         topic_key: topic.to_owned(),
@@ -210,6 +209,5 @@ fn said(topic: &str, text: &str) -> IncomingEvent {
         occurred_at: Millis(1),
         metadata_json: None,
         priority: Priority::Normal,
-        channel: None,
     }
 }

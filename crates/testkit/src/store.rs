@@ -3,7 +3,7 @@
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 use cortex_store::{FinishedTurn, OpenError, Store, StoreConfig, StoreThread, TurnEnd};
-use cortex_types::{EventId, Millis, NewEvent, NewReply, OutboxId, Priority, TopicRef};
+use cortex_types::{EventId, Millis, NewEvent, NewReply, OutboxId, Priority, Standing, TopicRef};
 use std::fs;
 use std::io;
 use std::ops::Deref;
@@ -121,6 +121,8 @@ pub fn new_event(topic: &TopicRef, text: &str) -> NewEvent {
         priority: Priority::Normal,
         channel: None,
         relationship: None,
+        standing: Standing::Owner,
+        answer: None,
     }
 }
 

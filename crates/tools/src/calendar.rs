@@ -19,7 +19,7 @@ mod zone;
 pub use fetch::{CalendarFetch, CalendarFetchError, FetchedCalendar, Validators};
 pub use listing::{CalendarEntry, CalendarListing};
 pub use source::{CalendarSource, CalendarSourceError};
-pub use tool::CalendarTools;
+pub use tool::{CalendarLook, CalendarTools};
 
 use agenda::{Occurrence, Window, occurrences};
 use event::CalendarEvent;

@@ -1,6 +1,7 @@
 //! Tools: one registry and one way to call them, whether built in, written in TypeScript or served over MCP.
 
 mod calendar;
+mod child;
 mod descriptors;
 mod egress;
 mod http_get;
@@ -16,9 +17,10 @@ mod trust;
 mod trusted_mcp;
 
 pub use calendar::{
-    CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarSource, CalendarSourceError,
-    CalendarTools, FetchedCalendar, Validators,
+    CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarLook, CalendarSource,
+    CalendarSourceError, CalendarTools, FetchedCalendar, Validators,
 };
+pub use child::{ChildHost, confinement_gaps, run_child_host};
 pub use egress::{
     Egress, EgressConfig, EgressError, FetchRequest, FetchResponse, HostPattern, HostPatternError,
     HostPolicy, HostPort, HostPortError, Network, OverLimit, SystemNetwork,
@@ -38,4 +40,4 @@ pub use tool::{
     ToolOutcome, ToolRunner, ToolSource,
 };
 pub use toolbox::{Toolbox, ToolboxConfig, ToolboxError};
-pub use trust::{StoredTrust, TrustStore, TrustStoreError, pin_definitions, trust_definitions};
+pub use trust::{PinnedGroup, StoredTrust, TrustStore, TrustStoreError, pin_group, trust_group};

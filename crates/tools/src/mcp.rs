@@ -5,12 +5,14 @@ mod child;
 mod config;
 mod connection;
 mod content;
+mod http;
 mod offer;
 mod supervisor;
 
 pub(crate) use config::name_part;
 pub use config::{McpServer, McpServers, McpServersError};
 
+use crate::child::ChildHost;
 use crate::schema::{Apart, InputSchema};
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
 use async_trait::async_trait;
@@ -29,6 +31,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub struct McpSettings {
     /// This process's environment. A child gets PATH, HOME, LANG, TZ and TMPDIR of it, and its own `env`.
     pub environment: BTreeMap<String, String>,
+    /// What stands between us and a child; without it a child is started as it is.
+    pub host: Option<ChildHost>,
     pub connect_timeout: Duration,
     /// The longest a call may take, whatever the caller waits for.
     pub call_timeout: Duration,
@@ -44,6 +48,7 @@ impl Default for McpSettings {
     fn default() -> Self {
         Self {
             environment: BTreeMap::new(),
+            host: None,
             connect_timeout: Duration::from_secs(60),
             call_timeout: Duration::from_secs(300),
             call_wait: Duration::from_secs(30),
@@ -132,6 +137,17 @@ impl McpSet {
             server.view.borrow().tools().map(|tool| tool.definition.clone()).collect::<Vec<_>>()
         };
         self.servers.values().flat_map(offered).collect()
+    }
+
+    /// The servers that have listed their tools, by the name their tools begin with.
+    pub(crate) fn listed(&self) -> Vec<(String, Vec<ToolDefinition>)> {
+        let of = |(part, server): (&String, &Server)| {
+            let view = server.view.borrow();
+            view.offer
+                .is_some()
+                .then(|| (part.clone(), view.tools().map(|tool| tool.definition.clone()).collect::<Vec<_>>()))
+        };
+        self.servers.iter().filter_map(of).collect()
     }
 
     pub(crate) fn schema(&self, name: &ToolName) -> Option<Arc<InputSchema>> {

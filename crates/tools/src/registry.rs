@@ -3,7 +3,8 @@
 use crate::schema::{Apart, InputSchema};
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
 use async_trait::async_trait;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +38,8 @@ pub trait ToolProvider: ToolRunner {
 /// Why a registry cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    #[error("the tool {0} is there twice; rename one of them")]
-    Duplicate(ToolName),
+    #[error("the tools {name} and {other} cannot be told apart; rename one of them")]
+    Duplicate { name: ToolName, other: ToolName },
     #[error("the tool {name} has a bad input schema: {reason}")]
     BadSchema { name: ToolName, reason: String },
 }
@@ -47,8 +48,8 @@ pub enum RegistryError {
 #[derive(Default)]
 pub struct RegistryBuilder {
     fixed: BTreeMap<ToolName, Tool>,
-    /// Names as models see them, where the dot is `__`: two tools must not look alike.
-    seen: BTreeSet<String>,
+    /// By what names look like: two tools must not be taken for each other.
+    seen: BTreeMap<String, ToolName>,
     live: Vec<Arc<dyn ToolProvider>>,
     other_names: BTreeMap<&'static str, &'static str>,
 }
@@ -84,8 +85,8 @@ impl RegistryBuilder {
         runner: Arc<dyn ToolRunner>,
     ) -> Result<Self, RegistryError> {
         let name = definition.name.clone();
-        if !self.seen.insert(name.as_str().replace('.', "__")) {
-            return Err(RegistryError::Duplicate(name));
+        if let Some(other) = self.seen.insert(name.look(), name.clone()) {
+            return Err(RegistryError::Duplicate { name, other });
         }
         let schema = InputSchema::compile(&definition.input_schema_json)
             .map_err(|reason| RegistryError::BadSchema { name: name.clone(), reason })?;
@@ -134,12 +135,36 @@ impl Registry {
 
     /// The tools that can be called now, by name.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
+        let (mut all, _) = self.sorted_out();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// A line for each tool that is not offered because an earlier one looks the same.
+    pub fn collisions(&self) -> Vec<String> {
+        self.sorted_out().1
+    }
+
+    /// The tools that are offered, and what is said of those whose name is taken. The first one keeps its name.
+    fn sorted_out(&self) -> (Vec<ToolDefinition>, Vec<String>) {
         let fixed = self.fixed.values().map(|tool| tool.definition.as_ref().clone());
-        let mut all: BTreeMap<ToolName, ToolDefinition> = BTreeMap::new();
+        let mut looks: BTreeMap<String, ToolName> = BTreeMap::new();
+        let (mut offered, mut refused) = (Vec::new(), Vec::new());
         for definition in fixed.chain(self.live.iter().flat_map(|provider| provider.definitions())) {
-            all.entry(definition.name.clone()).or_insert(definition);
+            match looks.entry(definition.name.look()) {
+                Entry::Vacant(place) => {
+                    place.insert(definition.name.clone());
+                    offered.push(definition);
+                }
+                Entry::Occupied(taken) => refused.push(format!(
+                    "{}: {} is not offered, it cannot be told from {}; rename one of them",
+                    definition.source,
+                    definition.name,
+                    taken.get()
+                )),
+            }
         }
-        all.into_values().collect()
+        (offered, refused)
     }
 
     /// Waits until the tools that are expected right after the start are there, within a bound.
@@ -178,6 +203,11 @@ impl Registry {
             else {
                 continue;
             };
+            let (offered, _) = self.sorted_out();
+            if !offered.contains(&definition) {
+                let reason = format!("{wanted} is not offered: it cannot be told from another tool");
+                return Err(ToolCallError::NotRun(reason));
+            }
             let schema = match provider.schema(wanted) {
                 Some(schema) => schema,
                 None => self.compile(&definition).await?,

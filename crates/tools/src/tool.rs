@@ -40,6 +40,18 @@ impl ToolName {
         &self.full
     }
 
+    /// What it looks like to a model or a person: names that differ in case or in marks alone are taken for each other.
+    pub fn look(&self) -> String {
+        let mut look = String::with_capacity(self.full.len());
+        for letter in self.full.chars() {
+            let letter = if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' };
+            if letter != '_' || !look.ends_with('_') {
+                look.push(letter);
+            }
+        }
+        look
+    }
+
     pub fn skill(&self) -> &str {
         &self.full[..self.dot]
     }
@@ -80,6 +92,16 @@ pub enum ToolSource {
     BuiltIn,
     Skill { id: String, version: String },
     Mcp { server: String },
+}
+
+impl fmt::Display for ToolSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn => f.write_str("built-in"),
+            Self::Skill { id, .. } => write!(f, "skill {id}"),
+            Self::Mcp { server } => write!(f, "mcp {server}"),
+        }
+    }
 }
 
 /// A tool as it is offered.

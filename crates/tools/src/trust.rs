@@ -43,31 +43,63 @@ impl From<StoreError> for TrustStoreError {
     }
 }
 
-/// Trusts the definitions that are seen for the first time, and names those that changed since they were trusted.
-pub async fn pin_definitions(
+/// What a group of tools said since it was trusted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PinnedGroup {
+    /// Tools that say something else of themselves.
+    pub changed: Vec<ToolName>,
+    /// Tools that were not there when the group was trusted.
+    pub added: Vec<ToolName>,
+    /// Whether the code behind them is another one.
+    pub has_new_code: bool,
+}
+
+/// The pin that stands for a whole group of tools; no tool can have such a name.
+fn group_key(group: &str) -> String {
+    format!("{group}/")
+}
+
+/// Trusts a group that is seen for the first time with all its tools. Later, whatever changed or was added waits.
+/// `code` is the hash of what runs, or any constant where it cannot be known.
+pub async fn pin_group(
+    group: &str,
+    code: [u8; 32],
     definitions: &[ToolDefinition],
     trusted: &dyn TrustStore,
-) -> Result<Vec<ToolName>, TrustStoreError> {
+) -> Result<PinnedGroup, TrustStoreError> {
     let known = trusted.all().await?;
-    let (mut first_seen, mut changed) = (Vec::new(), Vec::new());
+    let pinned_code = known.get(&group_key(group));
+    let prefix = format!("{group}.");
+    let is_known = pinned_code.is_some() || known.keys().any(|name| name.starts_with(&prefix));
+    let mut found = PinnedGroup {
+        has_new_code: pinned_code.is_some_and(|pinned| *pinned != code),
+        ..PinnedGroup::default()
+    };
+    let mut first_seen = Vec::new();
     for definition in definitions {
         match known.get(definition.name.as_str()) {
+            None if is_known => found.added.push(definition.name.clone()),
             None => first_seen.push((definition.name.to_string(), definition.hash())),
             Some(hash) if *hash == definition.hash() => {}
-            Some(_) => changed.push(definition.name.clone()),
+            Some(_) => found.changed.push(definition.name.clone()),
         }
+    }
+    if pinned_code.is_none() {
+        first_seen.push((group_key(group), code));
     }
     if !first_seen.is_empty() {
         trusted.put(first_seen).await?;
     }
-    Ok(changed)
+    Ok(found)
 }
 
-/// Trusts the definitions as they are now.
-pub async fn trust_definitions(
+/// Trusts a group as it is now.
+pub async fn trust_group(
+    group: &str,
+    code: [u8; 32],
     definitions: &[ToolDefinition],
     trusted: &dyn TrustStore,
 ) -> Result<(), TrustStoreError> {
-    let hash_of = |definition: &ToolDefinition| (definition.name.to_string(), definition.hash());
-    trusted.put(definitions.iter().map(hash_of).collect()).await
+    let pins = definitions.iter().map(|definition| (definition.name.to_string(), definition.hash()));
+    trusted.put(pins.chain([(group_key(group), code)]).collect()).await
 }

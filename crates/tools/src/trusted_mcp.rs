@@ -5,13 +5,15 @@ use crate::registry::ToolProvider;
 use crate::schema::InputSchema;
 use crate::skill::TrustError;
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
-use crate::trust::{TrustStore, pin_definitions, trust_definitions};
+use crate::trust::{PinnedGroup, TrustStore, pin_group, trust_group};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// What a server runs is not known here.
+const NO_CODE: [u8; 32] = [0; 32];
 const PIN_WAIT: Duration = Duration::from_secs(5);
 
 /// The servers, and what of them is trusted.
@@ -43,6 +45,10 @@ impl Pins {
         self.0.send_modify(|pinned| pinned.seen = change);
     }
 
+    fn know(&self, definition: &ToolDefinition) -> bool {
+        self.0.borrow().all.contains_key(definition.name.as_str())
+    }
+
     fn hold(&self, definition: &ToolDefinition) -> bool {
         self.0.borrow().all.get(definition.name.as_str()) == Some(&definition.hash())
     }
@@ -67,7 +73,7 @@ impl TrustedMcp {
         if theirs.is_empty() {
             return Err(TrustError::NoSkill(server.to_owned()));
         }
-        trust_definitions(&theirs, &*self.trusted).await?;
+        trust_group(server, NO_CODE, &theirs, &*self.trusted).await?;
         self.pins.put(self.trusted.all().await?);
         Ok(())
     }
@@ -87,10 +93,15 @@ impl TrustedMcp {
             let server = definition.name.skill();
             if let Some(status) = all.iter_mut().find(|status| crate::mcp::name_part(&status.name) == server)
             {
-                status.problems.push(format!(
-                    "{} changed since it was trusted; `cortex skill trust {server}` offers it again",
-                    definition.name
-                ));
+                let name = &definition.name;
+                status.problems.push(match self.pins.know(definition) {
+                    true => format!(
+                        "{name} changed since it was trusted; `cortex skill trust {server}` offers it again"
+                    ),
+                    false => format!(
+                        "{name} was added since {server} was trusted; `cortex skill trust {server}` offers it"
+                    ),
+                });
             }
         }
         all
@@ -108,10 +119,13 @@ async fn pin_first_seen(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pi
     loop {
         let change = *changes.borrow_and_update();
         match pin(&set, &*trusted).await {
-            Ok((all, changed)) => {
+            Ok((all, found)) => {
                 pins.put(all);
-                for name in changed {
+                for name in found.changed {
                     tracing::warn!(tool = %name, "An MCP tool changed since it was trusted and is not offered; `cortex skill trust {}` offers it again", name.skill());
+                }
+                for name in found.added {
+                    tracing::warn!(tool = %name, "An MCP tool was added since its server was trusted and is not offered; `cortex skill trust {}` offers it", name.skill());
                 }
             }
             Err(error) => tracing::warn!(%error, "MCP tools are not offered now"),
@@ -126,9 +140,14 @@ async fn pin_first_seen(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pi
 async fn pin(
     set: &McpSet,
     trusted: &dyn TrustStore,
-) -> Result<(HashMap<String, [u8; 32]>, Vec<ToolName>), crate::trust::TrustStoreError> {
-    let changed = pin_definitions(&set.definitions(), trusted).await?;
-    Ok((trusted.all().await?, changed))
+) -> Result<(HashMap<String, [u8; 32]>, PinnedGroup), crate::trust::TrustStoreError> {
+    let mut all = PinnedGroup::default();
+    for (server, definitions) in set.listed() {
+        let found = pin_group(&server, NO_CODE, &definitions, trusted).await?;
+        all.changed.extend(found.changed);
+        all.added.extend(found.added);
+    }
+    Ok((trusted.all().await?, all))
 }
 
 #[async_trait]

@@ -17,6 +17,18 @@ impl Decision {
     pub fn as_str(self) -> &'static str {
         ApprovalStatus::from(self).as_str()
     }
+
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Approved, Self::Denied, Self::Expired].into_iter().find(|decision| decision.as_str() == word)
+    }
+}
+
+/// What an event answers a question with. The token itself is not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenAnswer {
+    pub token_sha256: [u8; 32],
+    /// `None` when the words are no decision.
+    pub decision: Option<Decision>,
 }
 
 /// A question about one call, before it is stored.

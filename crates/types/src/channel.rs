@@ -1,5 +1,6 @@
 //! Channels: what each may do.
 
+use crate::is_local;
 use crate::status::UnknownStatus;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -184,6 +185,9 @@ impl ChannelSettings {
     }
 
     pub fn relationship_of(&self, user_id: &str) -> Relationship {
+        if is_local(user_id) {
+            return Relationship::Unknown;
+        }
         if self.identities.is_empty() {
             return Relationship::Owner;
         }
@@ -193,11 +197,16 @@ impl ChannelSettings {
 
     /// The accounts of the person that this user is.
     pub fn accounts_of(&self, user_id: &str) -> Accounts {
+        // Who is behind a session without a key is not known, so it is joined with nobody (D17).
+        if is_local(user_id) {
+            return Accounts::Only(vec![user_id.to_owned()]);
+        }
         if self.identities.is_empty() {
             return Accounts::Everyone;
         }
         let person = self.identities.values().find(|accounts| accounts.iter().any(|own| own == user_id));
-        Accounts::Only(person.cloned().unwrap_or_else(|| vec![user_id.to_owned()]))
+        let Some(accounts) = person else { return Accounts::Only(vec![user_id.to_owned()]) };
+        Accounts::Only(accounts.iter().filter(|own| !is_local(own)).cloned().collect())
     }
 }
 
@@ -274,5 +283,18 @@ mod tests {
         assert_eq!(settings.relationship_of("web:ada"), Relationship::Known);
         assert_eq!(settings.relationship_of("eve"), Relationship::Unknown);
         assert_eq!(settings.accounts_of("eve"), Accounts::Only(vec!["eve".to_owned()]));
+    }
+
+    #[test]
+    fn a_session_without_a_key_is_neither_the_owner_nor_joined_with_anybody() {
+        let mut settings = ChannelSettings::default();
+        let stranger = "local:m:tg:1";
+        let alone = Accounts::Only(vec![stranger.to_owned()]);
+        assert_eq!(settings.accounts_of(stranger), alone);
+        assert_eq!(settings.relationship_of(stranger), Relationship::Unknown);
+        settings.identities.insert("ada".to_owned(), vec!["tg:1".to_owned(), stranger.to_owned()]);
+        assert_eq!(settings.accounts_of(stranger), alone);
+        assert_eq!(settings.accounts_of("tg:1"), Accounts::Only(vec!["tg:1".to_owned()]));
+        assert_eq!(settings.relationship_of(stranger), Relationship::Unknown);
     }
 }

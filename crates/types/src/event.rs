@@ -1,6 +1,6 @@
 //! The inbound event: what a connector hands in, and what the inbox keeps of it.
 
-use crate::{EventId, InboxStatus, Millis};
+use crate::{EventId, GivenAnswer, InboxStatus, Millis, Standing};
 use serde::{Deserialize, Serialize};
 
 /// Who goes first across topics; FIFO inside one priority.
@@ -65,6 +65,10 @@ pub struct NewEvent {
     pub channel: Option<String>,
     /// What its sender is to the owner; none is the owner himself (D17).
     pub relationship: Option<String>,
+    /// How its source proved itself.
+    pub standing: Standing,
+    /// What it answers, when it answers a question; tokens are blanked in its text and metadata.
+    pub answer: Option<GivenAnswer>,
 }
 
 /// What the inbox says to a new event.
@@ -101,4 +105,8 @@ pub struct Event {
     pub error: Option<String>,
     pub created_at: Millis,
     pub updated_at: Millis,
+    /// How its source proved itself.
+    pub standing: Standing,
+    /// What it answers, when it answers a question.
+    pub answer: Option<GivenAnswer>,
 }

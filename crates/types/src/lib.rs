@@ -12,12 +12,15 @@ pub mod limits;
 mod op;
 mod outbox;
 mod schedule;
+mod secret;
+mod speaker;
 mod status;
 mod step;
+mod token;
 mod turn;
 mod usage;
 
-pub use approval::{Approval, ApprovalStatus, Decision, NewApproval, asked_line};
+pub use approval::{Approval, ApprovalStatus, Decision, GivenAnswer, NewApproval, asked_line};
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,
     Relationship, is_machine_channel,
@@ -33,7 +36,10 @@ pub use id::{ApprovalId, EventId, FactId, GrantId, IdError, KeyId, LeaseToken, O
 pub use op::{NewOp, Op, OpEnding, OpStatus};
 pub use outbox::{Delivery, NewReply};
 pub use schedule::{CatchUp, SlotOutcome, SlotRecord};
+pub use secret::{SECRET_BYTES_MIN, SECRET_MASK, names_a_secret, without_known, without_secrets};
+pub use speaker::{CLI_SOURCE, LOCAL_START, OPENAI_SOURCE, Speaker, Standing, is_local, is_reserved_source};
 pub use status::{InboxStatus, OutboxStatus, UnknownStatus};
 pub use step::{Step, StepBody, ToolEnding};
+pub use token::blank_tokens;
 pub use turn::TurnPlace;
 pub use usage::{CallOutcome, ModelCall, TokenUsage};

@@ -14,6 +14,10 @@ pub const CHAT_VALUES_BYTES_MAX: usize = 24 * 1024 * 1024;
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Longest identifier-like field of an event (source, ids, topic, user).
 pub const FIELD_CHARS_MAX: usize = 512;
+/// Longest name of a connector without a key.
+pub const LOCAL_NAME_CHARS_MAX: usize = 128;
+/// Most connectors without a key that are remembered; those that were silent longest are forgotten first.
+pub const LOCAL_CONNECTORS_MAX: u32 = 256;
 /// Most messages one poll hands out.
 pub const POLL_BATCH_MAX: u32 = 100;
 pub const LEASE_SECONDS_MIN: u32 = 10;
@@ -40,6 +44,14 @@ pub const ERROR_CHARS_MAX: usize = 1_000;
 pub const OP_RESULT_CHARS_MAX: usize = 64 * 1024;
 /// Most ops that one prompt shows.
 pub const OPS_SHOWN_MAX: u32 = 20;
+/// Most files one backup holds.
+pub const BACKUP_FILES_MAX: usize = 100_000;
+/// Largest table of contents of a backup: enough for a terabyte.
+pub const BACKUP_MANIFEST_BYTES_MAX: u64 = 96 * 1024 * 1024;
+/// Deepest folder below a home that a backup goes into.
+pub const BACKUP_DEPTH_MAX: usize = 16;
+/// Longest line of a trace: the arguments of a call, or what it gave.
+pub const TRACE_LINE_CHARS_MAX: usize = 4_000;
 /// Largest input schema of a tool.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// Deepest nesting of a tool's input schema, and of the arguments of a call.

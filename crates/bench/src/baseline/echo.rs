@@ -21,7 +21,7 @@ pub(crate) fn echo_routes() -> Router {
 }
 
 async fn ingest(JsonBody(body): JsonBody) -> Result<(axum::http::StatusCode, Json<IngestAnswer>), Refusal> {
-    let event = read_event(&body)?;
+    let (_, event) = read_event(&body)?;
     Ok(accepted(event))
 }
 

@@ -60,11 +60,11 @@ pub(crate) fn naive_routes(path: &Path) -> Result<Router, BenchError> {
 }
 
 async fn ingest(State(naive): State<Arc<Naive>>, JsonBody(body): JsonBody) -> Response {
-    let event = match read_event(&body) {
+    let (source, event) = match read_event(&body) {
         Ok(event) => event,
         Err(refusal) => return refusal.into_response(),
     };
-    let kept = tokio::task::spawn_blocking(move || naive.keep(&event).map(|()| event)).await;
+    let kept = tokio::task::spawn_blocking(move || naive.keep(&source, &event).map(|()| event)).await;
     match kept {
         Ok(Ok(event)) => accepted(event).into_response(),
         Ok(Err(_)) | Err(_) => {
@@ -75,13 +75,13 @@ async fn ingest(State(naive): State<Arc<Naive>>, JsonBody(body): JsonBody) -> Re
 }
 
 impl Naive {
-    fn keep(&self, event: &IncomingEvent) -> rusqlite::Result<()> {
+    fn keep(&self, source: &str, event: &IncomingEvent) -> rusqlite::Result<()> {
         let id = EventId::from_ulid(mint_at(self.clock.now()));
         // A panic in between leaves no half transaction behind: each insert is one.
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         connection.prepare_cached(INSERT)?.execute(params![
             id.as_str(),
-            event.source,
+            source,
             event.external_message_id,
             event.topic_key,
             event.user_id,

@@ -60,7 +60,11 @@ impl Connection {
 
     pub(crate) async fn get(&mut self, path: &str) -> Result<Answer<'_>, BenchError> {
         self.request.clear();
-        write!(self.request, "GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.target.address)?;
+        let key = match self.target.key.as_str() {
+            "" => String::new(),
+            key => format!("authorization: Bearer {key}\r\n"),
+        };
+        write!(self.request, "GET {path} HTTP/1.1\r\nhost: {}\r\n{key}\r\n", self.target.address)?;
         self.exchange().await
     }
 

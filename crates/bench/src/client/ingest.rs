@@ -109,6 +109,6 @@ mod tests {
         let mut body = Vec::new();
         event_body(&mut body, "bench", "chat-1", "0001-000-0000000", "hello").unwrap();
         let body = serde_json::from_slice(&body).unwrap();
-        assert_eq!(cortex_server::read_event(&body).unwrap().topic_key, "chat-1");
+        assert_eq!(cortex_server::read_event(&body).unwrap().1.topic_key, "chat-1");
     }
 }

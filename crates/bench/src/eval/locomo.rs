@@ -8,7 +8,7 @@ use cortex_bus::Bus;
 use cortex_runtime::{MemoryDesk, Recall, RecallBy, RecalledItem, Runtime, RuntimeConfig};
 use cortex_store::{FinishedTurn, Store, StoreConfig, TurnEnd, TurnTokens};
 use cortex_tools::Registry;
-use cortex_types::{EventId, Millis, NewEvent, Priority, SILENCE_MARK, SystemClock};
+use cortex_types::{EventId, Millis, NewEvent, Priority, SILENCE_MARK, Standing, SystemClock};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -148,6 +148,8 @@ fn event(id: &EventId, said: &Said, at: Millis) -> NewEvent {
         priority: Priority::Normal,
         channel: None,
         relationship: None,
+        standing: Standing::Owner,
+        answer: None,
     }
 }
 

@@ -16,7 +16,9 @@ use cortex_bus::Bus;
 use cortex_runtime::{ContextDesk, Runtime, RuntimeConfig};
 use cortex_store::{OutboxPoll, Store, StoreConfig, StoreThread, TurnEnd};
 use cortex_tools::Registry;
-use cortex_types::{AcceptedEvent, Clock, EventId, Millis, NewEvent, Priority, SystemClock, TopicRef};
+use cortex_types::{
+    AcceptedEvent, Clock, EventId, Millis, NewEvent, Priority, Standing, SystemClock, TopicRef,
+};
 use futures::future::try_join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use rusqlite::Connection;
@@ -200,6 +202,8 @@ impl Aged {
             priority: Priority::Normal,
             channel: None,
             relationship: None,
+            standing: Standing::Owner,
+            answer: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The foreground: this topic's history, newest groups first, as much as there is room for.
 
-use super::{ContextLimits, HistoryLine, Section, SectionName, Speaker, count_tokens};
+use super::{ContextLimits, HistoryLine, SaidBy, Section, SectionName, count_tokens};
 
 /// With memory on, the foreground is kept this small: what is older is remembered, not repeated.
 const SOFT_MESSAGES: usize = 20;
@@ -27,8 +27,8 @@ pub(super) fn newest<'a>(history: &'a [HistoryLine], limits: &ContextLimits, lef
 pub(super) fn section(shown: &[HistoryLine]) -> Section {
     let line = |line: &HistoryLine| {
         let who = match line.speaker {
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
+            SaidBy::User => "user",
+            SaidBy::Assistant => "assistant",
         };
         format!("{who}: {}\n", line.content)
     };
@@ -44,7 +44,7 @@ fn tokens_of(line: &HistoryLine) -> u32 {
 fn groups_from_newest(history: &[HistoryLine]) -> impl Iterator<Item = std::ops::Range<usize>> {
     let mut end = history.len();
     std::iter::from_fn(move || {
-        let before = history[..end].iter().rposition(|line| line.speaker == Speaker::User);
+        let before = history[..end].iter().rposition(|line| line.speaker == SaidBy::User);
         let start = before.unwrap_or(0);
         let group = start..end;
         end = start;

@@ -1,7 +1,7 @@
 //! The four layers, by seed 001's own words: what is always there, what is dropped first, what costs nothing.
 
 use super::*;
-use cortex_types::{InboxStatus, Priority, TopicRef};
+use cortex_types::{InboxStatus, Priority, Standing, TopicRef};
 use proptest::prelude::*;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000;
@@ -25,6 +25,8 @@ fn event(text: &str) -> Event {
         error: None,
         created_at: Millis(10 * DAY),
         updated_at: Millis(10 * DAY),
+        standing: Standing::Owner,
+        answer: None,
     }
 }
 
@@ -36,9 +38,7 @@ fn input(limits: ContextLimits) -> ContextInput {
 fn exchanges(count: usize, tokens: u32) -> Vec<HistoryLine> {
     let line = |speaker, content: String| HistoryLine { speaker, content, tokens, untrusted: false };
     (0..count)
-        .flat_map(|n| {
-            [line(Speaker::User, format!("ask {n}")), line(Speaker::Assistant, format!("tell {n}"))]
-        })
+        .flat_map(|n| [line(SaidBy::User, format!("ask {n}")), line(SaidBy::Assistant, format!("tell {n}"))])
         .collect()
 }
 
@@ -178,7 +178,7 @@ fn the_window_counts_user_led_groups_and_splits_none() {
     let limits = ContextLimits { groups: 1, ..LARGE };
     let mut history = exchanges(2, 1);
     history.push(HistoryLine {
-        speaker: Speaker::Assistant,
+        speaker: SaidBy::Assistant,
         content: "and from elsewhere".into(),
         tokens: 1,
         untrusted: false,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::context::{ContextInput, ContextLimits};
 use crate::output::Targets;
-use cortex_types::{Event, FinishReason, InboxStatus, Millis, Priority, TokenUsage, TopicRef};
+use cortex_types::{Event, FinishReason, InboxStatus, Millis, Priority, Standing, TokenUsage, TopicRef};
 
 const LIMITS: TurnLimits =
     TurnLimits { attempts_max: 5, tool_rounds_max: 8, tokens_max: Some(1_000), day_tokens_left: None };
@@ -28,6 +28,8 @@ fn context(attempts: u32) -> TurnContext {
         error: None,
         created_at: Millis(0),
         updated_at: Millis(0),
+        standing: Standing::Owner,
+        answer: None,
     };
     let limits = ContextLimits { window: 8_192, groups: 10, memory: true };
     TurnContext::assemble(ContextInput::bare(event, limits))

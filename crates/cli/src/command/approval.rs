@@ -1,6 +1,6 @@
 //! `cortex approvals`.
 
-use crate::connector::{Connector, Ended, News, SOURCE, held_line};
+use crate::connector::{Connector, Ended, News, SOURCE, held_line, waiting_line};
 use crate::context::Context;
 use crate::escape::{for_terminal, one_line};
 use crate::exit::{Exit, Failure};
@@ -133,12 +133,16 @@ async fn decided(
     }
     if row.source != SOURCE || patience.is_zero() {
         let line = format!("{} {}: {}", row.status, row.tool_name, row.tool_arguments_json);
-        return context.terminal.print(&context.terminal.safe(&line));
+        return context.terminal.print(&line);
     }
-    let mut connector = Connector::new(client);
+    let mut connector = Connector::new(client, &context.home()?);
     connector.skip_said(&row.event_id).await?;
     let mut show = |news: News<'_>| match news {
         News::Preview(_) | News::PreviewVoid => Ok(()),
+        News::Waiting(why) => {
+            talk(&waiting_line(why));
+            Ok(())
+        }
         News::Elsewhere(sent) => {
             talk(&sent.line());
             Ok(())
@@ -149,9 +153,9 @@ async fn decided(
         }
         News::Reply(arrival) | News::Other(arrival) => {
             if arrival.topic_key != row.topic_key {
-                talk(&format!("(in {})", for_terminal(&arrival.topic_key)));
+                talk(&format!("(in {})", arrival.topic_key));
             }
-            context.terminal.print(&context.terminal.safe(&arrival.text))?;
+            context.terminal.print(&arrival.text)?;
             if let Some(question) = arrival.question() {
                 talk(&context.how_to_answer(&question.approval_id));
             }

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 /// How often to look for what nobody asked for, such as a reminder, while the next line is typed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-const HELP: &str =
-    "type a message; /approve and /deny answer the newest open question here; /quit ends the chat";
+const HELP: &str = "type a message; /approve and /deny answer the newest open question here; /quit ends the chat; \
+                    // begins a message that starts with a slash";
+const COMMANDS: &str = "/approve, /deny, /help and /quit";
 
 /// Talk with the assistant, line by line; /quit, Ctrl-D or Ctrl-C ends it
 ///
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         // Better to say it before the first line is typed.
         client.health().await?;
         let lines = Lines::open(&context.home()?)?;
-        let mut chat = Chat { args, context, connector: Connector::new(&client), lines };
+        let mut chat = Chat { args, context, connector: Connector::new(&client, &context.home()?), lines };
         let exit = chat.talk().await?;
         chat.lines.close();
         Ok(exit)
@@ -73,7 +74,17 @@ impl Chat<'_> {
                 }
                 "/approve" => self.exchange(Saying::Press(Press::Approve)).await?,
                 "/deny" => self.exchange(Saying::Press(Press::Deny)).await?,
-                text => self.exchange(Saying::Text(text)).await?,
+                text if is_command(text) => {
+                    talk(&format!("cortex: {text} is not a command; there are {COMMANDS}"));
+                    exit = Exit::Error;
+                    continue;
+                }
+                text => {
+                    self.exchange(Saying::Text(
+                        text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(text),
+                    ))
+                    .await?
+                }
             };
             match turned {
                 Turned::Answered => exit = Exit::Ok,
@@ -107,6 +118,15 @@ impl Chat<'_> {
             }
         }
     }
+}
+
+/// Whether a line is meant as a command and not as a message, such as one that begins with a path.
+fn is_command(line: &str) -> bool {
+    let word = line.split_whitespace().next().and_then(|word| word.strip_prefix('/'));
+    word.is_some_and(|word| {
+        !word.is_empty()
+            && word.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '?'))
+    })
 }
 
 /// What one says with a line.

@@ -85,5 +85,5 @@ fn show(shown: &ContextShown, context: &Context) -> Result<(), Failure> {
     }
     text.push_str(&format!("--- tools, {} tokens\n", shown.tool_tokens));
     text.push_str(&format!("--- {} of {} tokens, estimated", shown.tokens, shown.window));
-    context.terminal.print(&context.terminal.safe(&text))
+    context.terminal.print(&text)
 }

@@ -2,11 +2,13 @@
 
 mod connector;
 mod home;
+mod model;
 mod opening;
 mod service;
+mod tool;
 
 use crate::assemble;
-use crate::config::{Effective, Settings, check_exposure};
+use crate::config::{Effective, Settings, Source, check_exposure, masked};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
@@ -19,8 +21,10 @@ pub(crate) struct Args {}
 pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let runtime = context.client_runtime()?;
-    let mut checks = home::checks(&home);
-    let settings = match settings(context) {
+    let settings = settings(context);
+    let holds_secrets = settings.as_ref().is_ok_and(|(effective, _)| file_holds_secrets(effective));
+    let mut checks = home::checks(&home, holds_secrets);
+    let settings = match settings {
         Ok((effective, settings)) => {
             let message = match effective.file.exists() {
                 true => format!("{} is valid", effective.file.display()),
@@ -37,15 +41,19 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
     let server = runtime.block_on(service::server(&home, context));
     checks.push(server.check);
     checks.extend(runtime.block_on(connector::connectors(context)));
+    checks.extend(runtime.block_on(tool::held_back(context)));
     let embedder = settings.as_ref().and_then(|(effective, settings)| embedder(effective, settings));
     let (database, counts) = home::database(&home, embedder.as_deref());
     checks.push(database);
     if let Some((effective, settings)) = &settings {
         let models = server.status.map(|status| status.models);
-        checks.push(runtime.block_on(service::model(models, settings, effective, context)));
+        checks.push(runtime.block_on(model::model(models, settings, effective, context)));
+        checks.extend(model::failing(&home));
+        checks.extend(runtime.block_on(tool::calendars(settings, effective, &home, context)));
         checks.push(runtime.block_on(service::engram(settings, effective)));
         checks.extend(opening::checks(settings, effective));
         checks.extend(counts.as_ref().map(|counts| opening::users(&counts.users, settings)));
+        checks.push(opening::children(settings));
         checks.push(opening::channels(settings));
         checks.extend(opening::hooks(settings));
     }
@@ -109,6 +117,12 @@ fn settings(context: &Context) -> Result<(Effective, Settings), Failure> {
     check_exposure(&effective)?;
     let settings = assemble::settings(&effective)?;
     Ok((effective, settings))
+}
+
+/// Whether server.json says something that a listing hides.
+fn file_holds_secrets(effective: &Effective) -> bool {
+    let from_file = effective.entries.iter().filter(|entry| entry.source == Source::File);
+    from_file.into_iter().any(|entry| masked(entry.key, &entry.value) != entry.value)
 }
 
 fn embedder(effective: &Effective, settings: &Settings) -> Option<String> {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             if context.terminal.json {
                 context.terminal.print_json(&answer)?;
             } else {
-                context.terminal.print(&context.terminal.safe(&answer.report))?;
+                context.terminal.print(&answer.report)?;
             }
             Ok(if answer.done { Exit::Ok } else { Exit::Error })
         }

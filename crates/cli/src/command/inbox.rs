@@ -2,7 +2,7 @@
 
 use crate::connect;
 use crate::context::Context;
-use crate::escape::one_line;
+use crate::escape::{one_line, value};
 use crate::exit::{Exit, Failure};
 use cortex_api::{InboxQuery, InboxRow};
 use cortex_types::{EventId, InboxStatus};
@@ -83,12 +83,12 @@ fn show(row: &InboxRow, context: &Context) -> Result<(), Failure> {
         format!("event     {}", row.event_id),
         format!("status    {} (attempts: {})", row.status, row.attempts),
         format!("source    {} {}", row.source, row.external_message_id),
-        format!("topic     {}", row.topic_key),
-        format!("user      {}", row.user_id),
+        format!("topic     {}", value(&row.topic_key)),
+        format!("user      {}", value(&row.user_id)),
         format!("received  {}", row.created_at.0.to_rfc3339()),
         format!("changed   {}", row.updated_at.0.to_rfc3339()),
     ];
-    lines.extend(row.error.as_ref().map(|error| format!("error     {error}")));
-    lines.push(format!("text      {}", row.text));
-    terminal.print(&terminal.safe(&lines.join("\n")))
+    lines.extend(row.error.as_ref().map(|error| format!("error     {}", value(error))));
+    lines.push(format!("text      {}", value(&row.text)));
+    terminal.print(&lines.join("\n"))
 }

@@ -106,7 +106,7 @@ fn revoke(key: &str, context: &Context) -> Result<(), Failure> {
         return context.terminal.print_json(&revoked);
     }
     let line = format!("{} ({}) is revoked; its sockets are closed", revoked.id, revoked.name);
-    context.terminal.print(&context.terminal.safe(&line))
+    context.terminal.print(&line)
 }
 
 fn cells(key: &KeyInfo) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! `cortex logs`.
 
 use crate::context::Context;
+use crate::escape::json_for_terminal;
 use crate::exit::{Exit, Failure};
 use crate::home::HomeError;
 use serde_json::json;
@@ -85,8 +86,8 @@ fn follow(path: &Path, file: File, context: &Context) -> Result<(), Failure> {
 fn show(line: &str, context: &Context) -> Result<(), Failure> {
     let terminal = &context.terminal;
     if terminal.json {
-        terminal.print(&json!({"line": line}).to_string())
+        terminal.print(&json_for_terminal(&json!({"line": line}).to_string()))
     } else {
-        terminal.print(&terminal.safe(line))
+        terminal.print(line)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::connect;
 use crate::context::Context;
-use crate::escape::one_line;
+use crate::escape::{one_line, value};
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use cortex_api::{Client, FactChange, FactQuery, FactRow, MemoryHit, MemoryQuery, MemoryState};
@@ -152,12 +152,12 @@ fn status(state: &MemoryState, context: &Context) -> Result<(), Failure> {
         format!("embedder  {} ({dims})", embedder.model),
         format!("vectors   {} of {}{running}", vectors.done, vectors.texts),
     ];
-    lines.extend(reembedding.last_error.iter().map(|error| format!("error     {error}")));
-    terminal.print(&terminal.safe(&lines.join("\n")))
+    lines.extend(reembedding.last_error.iter().map(|error| format!("error     {}", value(error))));
+    terminal.print(&lines.join("\n"))
 }
 
 fn export(lines: &str, file: Option<&Path>, context: &Context) -> Result<(), Failure> {
-    let Some(path) = file else { return context.terminal.print_raw(lines) };
+    let Some(path) = file else { return context.terminal.print_json_lines(lines) };
     std::fs::write(path, lines).map_err(|error| Failure::Plain(format!("{}: {error}", path.display())))?;
     talk(&format!("{} facts in {}", lines.lines().count(), path.display()));
     Ok(())
@@ -222,9 +222,9 @@ fn show(row: &FactRow, context: &Context) -> Result<(), Failure> {
     let pinned = if row.pinned { ", pinned" } else { "" };
     let mut lines = vec![
         format!("fact      {}", row.fact_id),
-        format!("text      {}", row.text),
-        format!("category  {}", row.category.as_deref().unwrap_or_default()),
-        format!("scope     {}", scope(row)),
+        format!("text      {}", value(&row.text)),
+        format!("category  {}", value(row.category.as_deref().unwrap_or_default())),
+        format!("scope     {}", value(&scope(row))),
         format!("tier      {}{pinned} (hits: {}, strength: {:.2})", row.tier, row.hit_count, row.strength),
         format!("created   {}", row.created_at.0.to_rfc3339()),
         format!("accessed  {}", row.last_accessed_at.0.to_rfc3339()),
@@ -242,8 +242,8 @@ fn show(row: &FactRow, context: &Context) -> Result<(), Failure> {
             source.kind,
             source.reference,
             source.at.0.to_rfc3339(),
-            source.text
+            value(&source.text)
         )
     }));
-    terminal.print(&terminal.safe(&lines.join("\n")))
+    terminal.print(&lines.join("\n"))
 }

@@ -2,7 +2,7 @@
 
 use crate::connect;
 use crate::context::Context;
-use crate::escape::one_line;
+use crate::escape::{one_line, value};
 use crate::exit::{Exit, Failure};
 use cortex_api::{OpQuery, OpRow};
 use cortex_types::{OpId, OpStatus};
@@ -92,7 +92,7 @@ fn show(row: &OpRow, context: &Context) -> Result<(), Failure> {
     ];
     lines.extend(row.completed_at.map(|at| format!("ended        {}", at.0.to_rfc3339())));
     lines.extend(row.run_id.as_ref().map(|run| format!("run          {run}")));
-    lines.push(format!("description  {}", row.description));
-    lines.extend(row.result.as_ref().map(|result| format!("result       {result}")));
-    terminal.print(&terminal.safe(&lines.join("\n")))
+    lines.push(format!("description  {}", value(&row.description)));
+    lines.extend(row.result.as_ref().map(|result| format!("result       {}", value(result))));
+    terminal.print(&lines.join("\n"))
 }

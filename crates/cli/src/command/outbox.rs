@@ -2,7 +2,7 @@
 
 use crate::connect;
 use crate::context::Context;
-use crate::escape::one_line;
+use crate::escape::{one_line, value};
 use crate::exit::{Exit, Failure};
 use cortex_api::{OutboxList, OutboxQuery, OutboxRow};
 use cortex_types::{OutboxId, OutboxStatus};
@@ -108,12 +108,12 @@ fn show(row: &OutboxRow, context: &Context) -> Result<(), Failure> {
         format!("message   {}", row.message_id),
         format!("status    {} (attempts: {})", row.status, row.attempts),
         format!("source    {}", row.source),
-        format!("topic     {}", row.topic_key),
+        format!("topic     {}", value(&row.topic_key)),
         format!("queued    {}", row.created_at.0.to_rfc3339()),
         format!("changed   {}", row.updated_at.0.to_rfc3339()),
     ];
     lines.extend(row.event_id.as_ref().map(|event| format!("event     {event}")));
-    lines.extend(row.last_error.as_ref().map(|error| format!("error     {error}")));
-    lines.push(format!("text      {}", row.text));
-    terminal.print(&terminal.safe(&lines.join("\n")))
+    lines.extend(row.last_error.as_ref().map(|error| format!("error     {}", value(error))));
+    lines.push(format!("text      {}", value(&row.text)));
+    terminal.print(&lines.join("\n"))
 }

@@ -3,7 +3,7 @@
 use crate::connect;
 use crate::connector::{SOURCE, TOPIC};
 use crate::context::Context;
-use crate::escape::one_line;
+use crate::escape::{one_line, value};
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use cortex_api::{Client, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow, WireTime};
@@ -203,7 +203,7 @@ async fn act(
 
 fn told(answer: &ScheduleAnswer, context: &Context) -> Result<(), Failure> {
     let terminal = &context.terminal;
-    if terminal.json { terminal.print_json(answer) } else { terminal.print(&terminal.safe(&answer.text)) }
+    if terminal.json { terminal.print_json(answer) } else { terminal.print(&answer.text) }
 }
 
 fn list(list: &ScheduleList, context: &Context) -> Result<(), Failure> {
@@ -252,7 +252,7 @@ fn show(row: &ScheduleRow, context: &Context) -> Result<(), Failure> {
     }
     let mut lines = vec![
         format!("job       {}{}", row.id, if row.enabled { "" } else { " (paused)" }),
-        format!("what      {}", row.description),
+        format!("what      {}", value(&row.description)),
         format!("when      {}", when(row)),
         format!("zone      {}", row.timezone),
         format!(
@@ -267,7 +267,7 @@ fn show(row: &ScheduleRow, context: &Context) -> Result<(), Failure> {
     lines.extend(row.last_run_at.map(|at| format!("last      {}", local(at, &row.timezone))));
     lines.extend(row.next_fires.iter().map(|at| format!("next      {}", local(*at, &row.timezone))));
     lines.extend(row.slots.iter().map(|slot| slot_line(slot, &row.timezone)));
-    terminal.print(&terminal.safe(&lines.join("\n")))
+    terminal.print(&lines.join("\n"))
 }
 
 fn slot_line(slot: &SlotRow, zone: &str) -> String {

@@ -1,8 +1,7 @@
 //! `cortex send`.
 
-use crate::connector::{Arrival, Connector, Elsewhere, Ended, News, TOPIC, held_line};
+use crate::connector::{Arrival, Connector, Elsewhere, Ended, News, TOPIC, held_line, waiting_line};
 use crate::context::Context;
-use crate::escape::for_terminal;
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use crate::{connect, duration};
@@ -18,25 +17,30 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to say; - reads it from stdin
-    text: String,
+    #[arg(required = true, value_name = "TEXT")]
+    text: Vec<String>,
     /// The conversation it belongs to
     #[arg(long, default_value = TOPIC)]
     topic: String,
-    /// How long to wait for the reply; 0 does not wait
+    /// How long to wait for the reply; 0 does not wait and prints the event's id
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration::parse)]
     wait: Duration,
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let text = if args.text == "-" { read_stdin()? } else { args.text.clone() };
+    let text = if args.text == ["-"] { read_stdin()? } else { args.text.join(" ") };
     let client = connect::client(context)?;
     context.client_runtime()?.block_on(async {
-        let mut connector = Connector::new(&client);
-        let event = connector.say(&text, &args.topic).await?;
+        let mut connector = Connector::new(&client, &context.home()?);
         let mut heard = Heard::default();
         if args.wait.is_zero() {
+            let event = connector.leave(&text, &args.topic).await?;
+            if !context.terminal.json {
+                context.terminal.print(event.as_str())?;
+            }
             return report(context, &event, "queued", &heard).map(|()| Exit::Ok);
         }
+        let event = connector.say(&text, &args.topic).await?;
         let show = &mut |news: News<'_>| heard.hear(&news, context);
         let ended = connector.wait(&event, args.wait, show).await?;
         finish(context, &event, ended, &heard, args.wait)
@@ -59,15 +63,16 @@ impl Heard {
         let terminal = &context.terminal;
         match news {
             News::Preview(_) | News::PreviewVoid => {}
+            News::Waiting(why) => talk(&waiting_line(why)),
             News::Reply(arrival) if terminal.json => self.replies.push((*arrival).clone()),
             News::Other(arrival) if terminal.json => self.others.push((*arrival).clone()),
             News::Reply(arrival) => {
-                terminal.print(&terminal.safe(&arrival.text))?;
+                terminal.print(&arrival.text)?;
                 hint(arrival, context);
             }
             News::Other(arrival) => {
-                talk(&format!("(earlier, in {})", for_terminal(&arrival.topic_key)));
-                talk(&for_terminal(&arrival.text));
+                talk(&format!("(earlier, in {})", arrival.topic_key));
+                talk(&arrival.text);
                 hint(arrival, context);
             }
             News::Elsewhere(sent) => {

@@ -138,7 +138,7 @@ fn announce(
 ) -> Result<(), Failure> {
     let url = url_of(running.address());
     credentials.remember_url(&url)?;
-    Listening::write(home, running.address())?;
+    Listening::write(home, running.address(), &context.flags)?;
     tracing::info!(%url, "The server listens");
     if !args.detached {
         talk(&format!("Cortex listens on {url}"));

@@ -62,9 +62,9 @@ fn show(status: &ServerStatus, context: &Context) -> Result<Exit, Failure> {
             format!("inbox     {}", counts(&status.inbox)),
             format!("outbox    {}", counts(&status.outbox)),
         ];
-        terminal.print(&terminal.safe(&lines.join("\n")))?;
+        terminal.print(&lines.join("\n"))?;
         if let Some(reason) = &status.degraded {
-            terminal.print(&terminal.safe(&format!("degraded  {reason}")))?;
+            terminal.print(&format!("degraded  {reason}"))?;
         }
     }
     Ok(if status.degraded.is_some() { Exit::Error } else { Exit::Ok })

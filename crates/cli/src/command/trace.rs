@@ -6,6 +6,9 @@ use crate::exit::{Exit, Failure};
 use crate::{connect, duration};
 use cortex_types::EventId;
 
+/// Letters of one line; `--json` shows more.
+const LINE_LETTERS_MAX: usize = 400;
+
 /// Show the whole way of an event: received, claimed, each step, sent, acknowledged, with times
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -23,7 +26,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let event = &trace.event;
     let head = format!("{}  {}  {}", event.event_id, event.status, one_line(&event.text, 80));
-    terminal.print(&terminal.safe(&head))?;
+    terminal.print(&head)?;
     let start = trace.entries.first().map(|entry| entry.at.0).unwrap_or_default();
     let rows: Vec<Vec<String>> = trace
         .entries
@@ -34,7 +37,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 entry.at.0.to_rfc3339(),
                 format!("+{}", duration::shown(after)),
                 entry.what.as_str().to_owned(),
-                one_line(&entry.detail, 160),
+                one_line(&entry.detail, LINE_LETTERS_MAX),
             ]
         })
         .collect();

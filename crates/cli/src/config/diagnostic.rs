@@ -24,11 +24,13 @@ impl fmt::Display for Origin {
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{message}")]
+#[error("{message}{}", others.iter().map(|other| format!("; {other}")).collect::<String>())]
 pub(crate) struct ConfigError {
     message: String,
     help: String,
     excerpt: Option<Box<Excerpt>>,
+    /// What else is wrong.
+    others: Vec<ConfigError>,
 }
 
 #[derive(Debug)]
@@ -38,9 +40,21 @@ struct Excerpt {
 }
 
 impl ConfigError {
+    /// Several complaints as one; `None` when there is none.
+    pub(crate) fn all(errors: Vec<Self>) -> Option<Self> {
+        let mut errors = errors.into_iter();
+        let first = errors.next()?;
+        Some(Self { others: errors.collect(), ..first })
+    }
+
     /// A complaint that has no line: a variable, a flag, or a rule over several keys.
     pub(crate) fn setting(origin: Origin, problem: String, help: &str) -> Self {
-        Self { message: format!("{origin}: {problem}"), help: help.to_owned(), excerpt: None }
+        Self {
+            message: format!("{origin}: {problem}"),
+            help: help.to_owned(),
+            excerpt: None,
+            others: Vec::new(),
+        }
     }
 
     /// A complaint about a place in the file. `text` is what may be shown of it: the same length, secrets masked.
@@ -51,10 +65,17 @@ impl ConfigError {
             message: format!("{name}:{line}: {problem}"),
             help: help.to_owned(),
             excerpt: Some(Box::new(Excerpt { text: NamedSource::new(name, text.to_owned()), range })),
+            others: Vec::new(),
         }
     }
 
+    /// Every complaint with its place, one below the other.
     pub(crate) fn render(&self, coloured: bool) -> String {
+        let all = std::iter::once(self).chain(&self.others);
+        all.map(|error| error.render_one(coloured)).collect::<Vec<_>>().join("\n")
+    }
+
+    fn render_one(&self, coloured: bool) -> String {
         let theme = if coloured { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         // Paths stay in one piece, so that they can be copied and clicked.
         let handler = GraphicalReportHandler::new_themed(theme).with_links(false).with_wrap_lines(false);

@@ -4,19 +4,27 @@ use super::diagnostic::{ConfigError, Origin};
 use super::file;
 use super::table::{KEYS, Key};
 use crate::environment::Environment;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The flags that set a key, as they were typed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Flags {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<String>,
 }
 
 impl Flags {
     pub(crate) fn is_empty(&self) -> bool {
         self.host.is_none() && self.port.is_none()
+    }
+
+    /// These flags, and the others where these say nothing.
+    pub(crate) fn or(self, others: Self) -> Self {
+        Self { host: self.host.or(others.host), port: self.port.or(others.port) }
     }
 
     fn get(&self, key: &str) -> Option<&str> {
@@ -63,25 +71,31 @@ pub(crate) struct Effective {
     pub(crate) file: PathBuf,
 }
 
-/// Reads and checks everything.
+/// Reads and checks everything; all that is wrong is told at once.
 pub(crate) fn load(home: &Path, flags: &Flags, environment: &Environment) -> Result<Effective, ConfigError> {
     let file = home.join("server.json");
-    let mut in_file = file::read(&file, environment)?;
+    let (mut in_file, mut wrong) = file::read(&file, environment)?;
     let mut entries = Vec::with_capacity(KEYS.len());
     for key in KEYS {
         let variable = key.variable();
-        let (value, source) = if let Some(text) = flags.get(key.name) {
-            (check_text(key, Origin::Flag(format!("--{}", key.name)), text)?, Source::Flag)
+        let read = if let Some(text) = flags.get(key.name) {
+            check_text(key, Origin::Flag(format!("--{}", key.name)), text).map(|value| (value, Source::Flag))
         } else if let Some(text) = environment.get(&variable).filter(|text| !text.is_empty()) {
-            (check_text(key, Origin::Variable(variable), text)?, Source::Env)
+            check_text(key, Origin::Variable(variable), text).map(|value| (value, Source::Env))
         } else if let Some(value) = in_file.remove(key.name) {
-            (value, Source::File)
+            Ok((value, Source::File))
         } else {
-            (key.default_value(), Source::Default)
+            Ok((key.default_value(), Source::Default))
         };
-        entries.push(Entry { key, value, source });
+        match read {
+            Ok((value, source)) => entries.push(Entry { key, value, source }),
+            Err(error) => wrong.push(error),
+        }
     }
-    Ok(Effective { entries, file })
+    match ConfigError::all(wrong) {
+        Some(error) => Err(error),
+        None => Ok(Effective { entries, file }),
+    }
 }
 
 impl Effective {

@@ -16,12 +16,12 @@ use std::path::Path;
 
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The keys that the file sets, checked. No file is an empty one.
+/// The keys that the file sets and that are in order, and everything that is wrong with the others. No file is an empty one.
 pub(crate) fn read(
     path: &Path,
     environment: &Environment,
-) -> Result<BTreeMap<&'static str, Value>, ConfigError> {
-    let Some(text) = read_text(path)? else { return Ok(BTreeMap::new()) };
+) -> Result<(BTreeMap<&'static str, Value>, Vec<ConfigError>), ConfigError> {
+    let Some(text) = read_text(path)? else { return Ok(Default::default()) };
     let parsed = parse_to_ast(&text, &CollectOptions::default(), &parse_options()).map_err(|error| {
         let problem = format!("not valid JSON: {}", lower_first(&error.kind().to_string()));
         let range = error.range().start..error.range().end.max(error.range().start);
@@ -41,10 +41,10 @@ pub(crate) fn read(
                 "write { \"key\": value, … }",
             ));
         }
-        None => return Ok(BTreeMap::new()),
+        None => return Ok(Default::default()),
     };
     let shown = mask::masked_text(&text, object);
-    Reader { path, shown, environment }.read_keys(object)
+    Ok(Reader { path, shown, environment }.read_keys(object))
 }
 
 /// Comments and trailing commas, and nothing else beyond JSON.
@@ -102,22 +102,28 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read_keys(&self, object: &ast::Object<'_>) -> Result<BTreeMap<&'static str, Value>, ConfigError> {
-        self.refuse_duplicates(object)?;
+    fn read_keys(&self, object: &ast::Object<'_>) -> (BTreeMap<&'static str, Value>, Vec<ConfigError>) {
         let mut values = BTreeMap::new();
+        let mut wrong: Vec<ConfigError> = self.refuse_duplicates(object).err().into_iter().collect();
         for property in &object.properties {
             let name = property.name.as_str();
             // Editors that know the schema write this.
             if name == "$schema" {
                 continue;
             }
-            let key = Key::find(name).ok_or_else(|| self.unknown_key(property))?;
+            let Some(key) = Key::find(name) else {
+                wrong.push(self.unknown_key(property));
+                continue;
+            };
             if let (Fallback::Unset, ast::Value::NullKeyword(_)) = (key.default, &property.value) {
                 continue;
             }
-            values.insert(key.name, self.read_value(key, &property.value)?);
+            match self.read_value(key, &property.value) {
+                Ok(value) => drop(values.insert(key.name, value)),
+                Err(error) => wrong.push(error),
+            }
         }
-        Ok(values)
+        (values, wrong)
     }
 
     fn read_value(&self, key: &Key, value: &ast::Value<'_>) -> Result<Value, ConfigError> {
@@ -168,6 +174,7 @@ impl Reader<'_> {
         for (number, (profile, place)) in providers::profiles(json).iter().zip(&written.elements).enumerate()
         {
             if let Err(problem) = providers::check_profile(profile) {
+                let problem = mask::told_without_secrets(&problem, profile);
                 let range = blamed_field(place, &problem).unwrap_or_else(|| bounds(place));
                 let help = "a profile is {name, kind: openai|anthropic|google|cli, baseUrl?, apiKey?|authToken?, models?: {pro?, flash?, lite?}}";
                 return Err(self.complain(range, &format!("providers.profiles[{number}] {problem}"), help));
@@ -281,7 +288,7 @@ fn nearest_key(name: &str) -> Option<&'static str> {
         .map(|(_, near)| near)
 }
 
-fn distance(left: &str, right: &str) -> usize {
+pub(super) fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (number, letter) in left.chars().enumerate() {

@@ -1,5 +1,6 @@
 //! What a value may be: checked the same way whether it came from the file, a variable or a flag.
 
+use super::mask::told_without_secrets;
 use super::{blocks, channels, connectors, hooks, host_address, providers};
 use serde_json::{Map, Value, json};
 
@@ -43,8 +44,12 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The value to use, or what is wrong with it, as a phrase that goes after the key's name.
+    /// The value to use, or what is wrong with it, as a phrase that goes after the key's name and repeats no secret.
     pub(crate) fn check(&self, value: &Value) -> Result<Value, String> {
+        self.judge(value).map_err(|problem| told_without_secrets(&problem, value))
+    }
+
+    fn judge(&self, value: &Value) -> Result<Value, String> {
         let fits = match self {
             Self::Text | Self::Secret | Self::Path => {
                 value.as_str().is_some_and(|text| !text.trim().is_empty())

@@ -1,25 +1,31 @@
 //! Hides secrets in what is shown of a configuration: values in listings, strings in excerpts of the file.
 
+use super::file::distance;
 use super::kind::Kind;
 use super::table::Key;
+use cortex_types::{SECRET_BYTES_MIN, SECRET_MASK, names_a_secret, without_secrets};
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
 use serde_json::Value;
 use std::ops::Range;
 
-pub(crate) const MASK: &str = "***";
+pub(crate) const MASK: &str = SECRET_MASK;
 /// The key whose blocks hold addresses that are secrets.
 const WEBHOOKS: &str = "webhooks";
 
-/// Whether a name inside a block holds something secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["key", "token", "secret", "password", "authorization"].iter().any(|word| name.contains(word))
-}
+/// Fields of blocks that hold a secret, in small letters.
+const SECRET_FIELDS: [&str; 7] =
+    ["apikey", "authtoken", "token", "bottoken", "apptoken", "accesstoken", "secret"];
 
 /// Whether every value in a block of this name may be a secret.
 fn is_secret_block(name: &str) -> bool {
     matches!(name, "env" | "headers" | "calendars")
+}
+
+/// Whether a name that no block knows is meant for a secret: the complaint about it shows its line.
+fn is_misspelled_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_FIELDS.iter().any(|field| distance(&name, field) <= 2)
 }
 
 /// The value as a listing may show it.
@@ -55,7 +61,7 @@ fn masked_deep(value: &Value) -> Value {
         Value::Object(fields) => fields
             .iter()
             .map(|(name, field)| {
-                let is_secret = is_secret_name(name) && (field.is_string() || field.is_number());
+                let is_secret = names_a_secret(name) && (field.is_string() || field.is_number());
                 let shown = if is_secret {
                     Value::from(MASK)
                 } else if let Some(inner) = field.as_object().filter(|_| is_secret_block(name)) {
@@ -80,7 +86,7 @@ fn masked_deep(value: &Value) -> Value {
 
 /// `--token`, whose value is the next argument.
 fn is_secret_flag(argument: &str) -> bool {
-    argument.starts_with('-') && !argument.contains('=') && is_secret_name(argument)
+    argument.starts_with('-') && !argument.contains('=') && names_a_secret(argument)
 }
 
 /// For each item whether the one before it was a flag.
@@ -91,25 +97,66 @@ fn after(flags: impl Iterator<Item = bool>) -> impl Iterator<Item = bool> {
 /// `--token=abc` and `https://host/?token=abc` without what follows the name.
 fn without_secret(text: &str) -> String {
     match text.split_once('=') {
-        Some((name, _)) if is_secret_name(name) => format!("{}={MASK}", without_password(name)),
-        Some(_) | None => without_password(text),
+        Some((name, _)) if names_a_secret(name) => format!("{}={MASK}", without_secrets(name)),
+        Some(_) | None => without_secrets(text).into_owned(),
     }
 }
 
-/// `http://me:secret@host` → `http://***@host`.
-fn without_password(text: &str) -> String {
-    match (text.find("://"), text.find('@')) {
-        (Some(scheme), Some(at)) if scheme < at && !text[scheme + 3..at].contains('/') => {
-            format!("{}{MASK}{}", &text[..scheme + 3], &text[at..])
+/// A complaint about a value, without what may be a secret in that value.
+pub(crate) fn told_without_secrets(problem: &str, value: &Value) -> String {
+    let mut secrets = Vec::new();
+    hidden(value, &masked_deep(value), &mut secrets);
+    let told = secrets.iter().fold(without_quoted(problem), |told, secret| told.replace(secret, MASK));
+    without_secrets(&told).into_owned()
+}
+
+/// What a listing would hide of a value.
+fn hidden(value: &Value, shown: &Value, secrets: &mut Vec<String>) {
+    match (value, shown) {
+        (Value::Object(fields), Value::Object(shown)) => {
+            for (name, field) in fields {
+                hidden(field, shown.get(name).unwrap_or(&Value::Null), secrets);
+            }
         }
-        _ => text.to_owned(),
+        (Value::Array(items), Value::Array(shown)) => {
+            items.iter().zip(shown).for_each(|(item, shown)| hidden(item, shown, secrets));
+        }
+        (Value::String(text), shown) if shown.as_str() != Some(text) && !text.is_empty() => {
+            secrets.push(text.clone());
+        }
+        (Value::Number(number), shown) if shown != value => secrets.push(number.to_string()),
+        _ => {}
     }
+}
+
+/// `invalid type: string "hunter2", expected a boolean` without the word that stands in the wrong place.
+fn without_quoted(problem: &str) -> String {
+    let mut told = problem.to_owned();
+    for mark in ["invalid type: ", "invalid value: "] {
+        if let Some((before, after)) = problem.split_once(mark)
+            && let Some((found, expected)) = after.split_once(", expected")
+        {
+            let kind = found.split([' ', '`', '"']).next().unwrap_or_default();
+            told = format!("{before}{mark}{kind}, expected{expected}");
+        }
+    }
+    told
 }
 
 /// The file's text with every secret value starred out, the same length.
 pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
     let mut ranges = Vec::new();
+    // A key that nobody knows may be the misspelled name of a secret.
+    let unknown = object.properties.iter().filter(|property| Key::find(property.name.as_str()).is_none());
+    let unknown = unknown.filter(|property| property.value.as_string_lit().is_some());
+    ranges.extend(unknown.map(|property| inside(&property.value)));
     collect_secrets(object, &mut ranges);
+    // A secret that also stands in a wrong place is hidden there, too.
+    let secrets: Vec<&str> = ranges.iter().map(|range| &text[range.clone()]).collect();
+    let long = secrets.into_iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN);
+    let again: Vec<Range<usize>> =
+        long.flat_map(|secret| text.match_indices(secret).map(|(at, _)| at..at + secret.len())).collect();
+    ranges.extend(again);
     star_out(text, &ranges)
 }
 
@@ -121,8 +168,8 @@ fn collect_secrets(object: &ast::Object<'_>, ranges: &mut Vec<Range<usize>>) {
                 fields.flat_map(|fields| &fields.properties).filter(|field| field.name.as_str() == "url");
             ranges.extend(urls.map(|url| inside(&url.value)));
         }
-        let (is_block, is_name) =
-            (is_secret_block(property.name.as_str()), is_secret_name(property.name.as_str()));
+        let name = property.name.as_str();
+        let (is_block, is_name) = (is_secret_block(name), names_a_secret(name) || is_misspelled_secret(name));
         match property.value.as_object() {
             Some(block) if is_block => {
                 ranges.extend(block.properties.iter().map(|inner| inside(&inner.value)));
@@ -294,19 +341,41 @@ mod tests {
             r#"{"calendars": {"work": "***********"}}"#,
         );
         check_excerpt(
-            r#"{"w": {"headers": ["A: abc"], "n": 1}}"#,
-            r#"{"w": {"headers": **********, "n": 1}}"#,
+            r#"{"skillConfig": {"headers": ["A: abc"], "n": 1}}"#,
+            r#"{"skillConfig": {"headers": **********, "n": 1}}"#,
         );
         check_excerpt(
-            r#"{"args": ["--token", "abc", "--key=abc", "-y"]}"#,
-            r#"{"args": ["--token", "***", ***********, "-y"]}"#,
+            r#"{"skillDirs": ["--token", "abc", "--key=abc", "-y"]}"#,
+            r#"{"skillDirs": ["--token", "***", ***********, "-y"]}"#,
         );
         check_excerpt(r#"{"apiKey": "abc", "model": "m"}"#, r#"{"apiKey": "***", "model": "m"}"#);
+        check_excerpt(
+            r#"{"providers": {"profiles": [{"apiKye": "abc", "model": "m", "kind": "x"}]}}"#,
+            r#"{"providers": {"profiles": [{"apiKye": "***", "model": "m", "kind": "x"}]}}"#,
+        );
+        check_excerpt(r#"{"ingestApiKye": "abc", "port": 1}"#, r#"{"ingestApiKye": "***", "port": 1}"#);
     }
 
     #[test]
     fn a_password_in_an_address_is_hidden() {
-        assert_eq!(without_password("http://me:pw@host/x"), "http://***@host/x");
-        assert_eq!(without_password("http://host/@x"), "http://host/@x");
+        assert_eq!(without_secret("http://me:pw@host/x"), "http://***@host/x");
+        assert_eq!(without_secret("http://host/@x"), "http://host/@x");
+    }
+
+    #[test]
+    fn a_complaint_repeats_no_secret() {
+        let value = json!({"a": {"token": "hunter2", "headers": {"X": "abc def"}, "env": {"N": 31337}, "city": "Bonn"}});
+        let told = told_without_secrets("is wrong: hunter2, abc def and 31337 are not Bonn", &value);
+        assert_eq!(told, "is wrong: ***, *** and *** are not Bonn");
+        let told = told_without_secrets(
+            "is wrong: invalid type: string \"hunter2\", expected a boolean",
+            &json!({}),
+        );
+        assert_eq!(told, "is wrong: invalid type: string, expected a boolean");
+        let told = told_without_secrets(
+            "is wrong: invalid type: integer `31337`, expected a string at line 1",
+            &json!({}),
+        );
+        assert_eq!(told, "is wrong: invalid type: integer, expected a string at line 1");
     }
 }

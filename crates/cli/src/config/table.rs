@@ -297,8 +297,8 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "skillIsolation",
         Kind::Choice(&["thread", "process"]),
-        Fallback::Text("thread"),
-        "Where a skill runs: on a thread of the server, or in a process of its own that can be killed.",
+        Fallback::Text("process"),
+        "Where a skill runs: in a process of its own that can be killed and reaches only its database, or on a thread of the server.",
     ),
     key(
         "undeclaredTools",

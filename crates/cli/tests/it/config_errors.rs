@@ -459,3 +459,24 @@ fn a_file_that_is_not_utf_8_or_not_a_file_is_refused() {
     "#]],
     );
 }
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let cortex = Cortex::new()
+        .with_file("{\n  \"port\": \"many\",\n  \"colour\": 3,\n  \"logLevel\": \"loud\"\n}\n")
+        .with("CORTEX_OUTBOX_MAX_ATTEMPTS", "none");
+    let ran = cortex.run(&["config", "--server", "--list"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(78), ""));
+    let told: Vec<&str> = ran.stderr.lines().filter(|line| line.contains('×')).collect();
+    let parts = [
+        "server.json:2: port must be",
+        "server.json:3: colour is not",
+        "server.json:4: logLevel must be",
+        "CORTEX_OUTBOX_MAX_ATTEMPTS: outboxMaxAttempts must be",
+    ];
+    assert_eq!(told.len(), parts.len(), "{}", ran.stderr);
+    for (line, part) in told.iter().zip(parts) {
+        assert!(line.contains(part), "{line}");
+    }
+    assert!(cortex.run(&["doctor"]).stdout.contains("logLevel must be"), "the doctor tells them, too");
+}

@@ -55,7 +55,7 @@ fn the_listing_shows_every_key_with_its_default() {
         skillDirs               []                        default
         skillConfig             {}                        default
         skillHeapMiB            32                        default
-        skillIsolation          "thread"                  default
+        skillIsolation          "process"                 default
         undeclaredTools         "run"                     default
         mcpServers              {}                        default
         mcpStartSeconds         5                         default

@@ -240,12 +240,84 @@ fn what_others_could_read_is_a_problem_with_its_fix() {
     set("", 0o755);
     check_found(&cortex, "home", "problem", "chmod 700 [HOME]");
     set("", 0o700);
-    for file in ["cortex.db", "credentials"] {
+    std::fs::write(cortex.path("data/note"), "x").unwrap();
+    set("data/note", 0o600);
+    for file in ["cortex.db", "credentials", "logs/cortex.log", "data/note"] {
         set(file, 0o644);
         check_found(&cortex, "files", "problem", file);
         set(file, 0o600);
         check_found(&cortex, "files", "ok", "");
     }
+    set("workspace/SOUL.md", 0o622);
+    check_found(&cortex, "files", "problem", "workspace/SOUL.md");
+    set("workspace/SOUL.md", 0o644);
+    check_found(&cortex, "files", "ok", "");
+    let cortex = cortex.with_file("{}");
+    set_mode(&cortex, "server.json", 0o644);
+    check_found(&cortex, "files", "ok", "");
+    let cortex = cortex.with_file(r#"{"ingestApiKey": "hunter2hunter2"}"#);
+    set_mode(&cortex, "server.json", 0o644);
+    check_found(&cortex, "files", "problem", "server.json");
+}
+
+fn set_mode(cortex: &Cortex, name: &str, mode: u32) {
+    std::fs::set_permissions(cortex.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_model_that_fails_is_a_problem_with_its_last_error() {
+    let script = json!({"answers": [{"when": {"equals": "break"}, "error": {"kind": "unauthorized"}}],
+                        "otherwise": {"say": "well"}});
+    let cortex = Cortex::scripted(&script).started();
+    cortex.run(&["send", "hello"]);
+    check_found(&cortex, "model", "ok", "scripted");
+    cortex.run(&["send", "break"]);
+    let told: Vec<Value> = all_found(&cortex, "model");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[1]["state"], "problem");
+    assert!(
+        told[1]["message"].as_str().unwrap().contains("failed when it was last asked, at 20"),
+        "{told:?}"
+    );
+    cortex.run(&["stop"]);
+    assert_eq!(all_found(&cortex, "model").len(), 2, "also when no server runs");
+}
+
+#[test]
+fn what_is_held_back_and_what_cannot_be_read_is_told() {
+    let cortex = Cortex::quiet();
+    let (good, bad) = (cortex.beside("good.ics"), cortex.beside("bad.ics"));
+    std::fs::write(&good, "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nEND:VCALENDAR\r\n").unwrap();
+    std::fs::write(&bad, "this is no calendar").unwrap();
+    let calendars = json!({"good": good, "bad": bad, "gone": cortex.beside("gone.ics")});
+    let servers = json!({"gone": {"command": "/nowhere/at-all"}});
+    let cortex = cortex
+        .with("CORTEX_CALENDARS", &calendars.to_string())
+        .with("CORTEX_MCP_SERVERS", &servers.to_string())
+        .started();
+    let state_of = |part: &str| {
+        let told = all_found(&cortex, "calendars");
+        let line = told.iter().find(|check| check["message"].as_str().unwrap().contains(part));
+        line.unwrap_or_else(|| panic!("no {part} in {told:?}"))["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        [state_of("good can be read"), state_of("bad.ics"), state_of("gone cannot be read")],
+        ["ok", "problem", "problem"]
+    );
+    let is_down = || {
+        let told = all_found(&cortex, "tools");
+        told.iter().any(|check| {
+            check["state"] == "problem" && check["message"].as_str().unwrap().starts_with("mcp gone: is down")
+        })
+    };
+    assert!((0..500).any(|_| is_down()), "{:?}", all_found(&cortex, "tools"));
+}
+
+/// Every line of one check.
+fn all_found(cortex: &Cortex, check: &str) -> Vec<Value> {
+    let report: Value = serde_json::from_str(&cortex.run(&["doctor", "--json"]).stdout).unwrap();
+    let all = report["checks"].as_array().unwrap().iter();
+    all.filter(|found| found["check"] == check).cloned().collect()
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn the_help_names_every_command() {
           serve        Run the server in the foreground
           start        Start the server in the background and wait until it answers
           stop         Stop the server: running turns are finished or put back, nothing is lost
-          restart      Stop the server if it runs, and start it
+          restart      Stop the server if it runs, and start it again with the flags it had
           status       Show what runs: exit 0 running and well, 1 running with issues, 2 nothing runs
           health       Ask the server whether it is well: exit 0 healthy, 1 degraded, 2 not running
           doctor       Say what is wrong with this home and what to do about it: exit 1 when there is a
@@ -41,9 +41,11 @@ fn the_help_names_every_command() {
           usage        Show what the models were asked and what it cost
           config       Show the server's settings
           key          Keys: the owner's, and one for each connector
+          backup       Write this home into one file, also while the server runs
+          restore      Put a backup into this home
           bench        Measure this program against baselines of its own: exit 1 when a goal is missed
           completions  Print the completions of a shell
-          man          Print the manual page
+          man          Print a manual page, or write all of them
           version      Print the version
           help         Print this message or the help of the given subcommand(s)
 
@@ -71,14 +73,15 @@ fn the_help_of_a_command_names_its_flags() {
     expect![[r#"
         Say something and print the reply
 
-        Usage: cortex send [OPTIONS] <TEXT>
+        Usage: cortex send [OPTIONS] <TEXT>...
 
         Arguments:
-          <TEXT>  What to say; - reads it from stdin
+          <TEXT>...  What to say; - reads it from stdin
 
         Options:
               --topic <TOPIC>  The conversation it belongs to [default: main]
-              --wait <TIME>    How long to wait for the reply; 0 does not wait [default: 30s]
+              --wait <TIME>    How long to wait for the reply; 0 does not wait and prints the event's id
+                               [default: 30s]
           -h, --help           Print help (see more with '--help')
 
         Options of every command:
@@ -190,6 +193,36 @@ fn completions_and_manual_pages_are_printed() {
     }
     assert!(cortex.run(&["man"]).stdout.contains(".TH cortex 1"));
     assert!(cortex.run(&["man", "send"]).stdout.contains("\\-\\-wait"));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let cortex = Cortex::new();
+    let page = cortex.run(&["man", "schedule", "create"]).stdout;
+    assert!(page.contains(".TH cortex-schedule-create 1") && page.contains("\\-\\-topic"), "{page}");
+    assert_eq!(cortex.run(&["man", "nothing"]).code, Some(64));
+    let ran = cortex.run(&["man", "--dir", "man1"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let commands = |arguments: &[&str]| -> Vec<String> {
+        let help = cortex.run(arguments).stdout;
+        let (_, list) = help.split_once("Commands:\n").unwrap_or_default();
+        let list = list.split("\n\n").next().unwrap_or_default();
+        let names = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        names
+            .filter_map(|line| line.split_whitespace().next())
+            .filter(|name| *name != "help")
+            .map(str::to_owned)
+            .collect()
+    };
+    let top = commands(&["-h"]);
+    assert!(top.len() > 25, "{top:?}");
+    for name in &top {
+        let below = commands(&[name, "-h"]);
+        for page in std::iter::once(name.clone()).chain(below.iter().map(|below| format!("{name}-{below}"))) {
+            assert!(cortex.beside(&format!("man1/cortex-{page}.1")).exists(), "{page}");
+        }
+    }
+    assert!(cortex.beside("man1/cortex.1").exists() && !cortex.beside("man1/cortex-skill-host.1").exists());
 }
 
 #[test]

@@ -165,3 +165,22 @@ fn no_secret_reaches_the_log() {
     assert!(log.contains("The server listens"), "{log}");
     assert!(!log.contains("canary"), "{log}");
 }
+
+#[test]
+fn a_restart_keeps_the_flags_of_the_start() {
+    let cortex = Cortex::new().with("CORTEX_SYNAPSE_URL", "off").with("CORTEX_OLLAMA_URL", "off");
+    let cortex = cortex.with("CORTEX_ENGRAM_URL", "off");
+    let free = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let port = free.port().to_string();
+    let ran = cortex.run(&["start", "--host", "127.0.0.2", "--port", &port]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for _ in 0..2 {
+        let ran = cortex.run(&["restart"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert_eq!(cortex.json(&["status", "--json"])["server"]["address"], free.to_string());
+    }
+    let ran = cortex.run(&["restart", "--port", "0"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let address = cortex.json(&["status", "--json"])["server"]["address"].as_str().unwrap().to_owned();
+    assert!(address.starts_with("127.0.0.2:") && address != free.to_string(), "{address}");
+}

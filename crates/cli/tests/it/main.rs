@@ -3,11 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod approval;
+mod backup;
 mod bot_api;
+mod canary;
 mod channel;
 mod config_errors;
 mod config_listing;
 mod config_precedence;
+mod config_secret;
 mod connector;
 mod connector_check;
 mod cortex;
@@ -18,6 +21,7 @@ mod help;
 mod home;
 mod lifecycle;
 mod memory;
+mod output;
 mod restart;
 mod rows;
 mod schedule;

@@ -55,6 +55,45 @@ fn a_send_that_does_not_wait_only_queues() {
     let cortex = Cortex::scripted(&json!({"otherwise": {"say": "later"}})).started();
     let sent = cortex.json(&["send", "hello", "--wait", "0", "--json"]);
     assert_eq!((&sent["status"], &sent["replies"]), (&json!("queued"), &json!([])));
+    let ran = cortex.run(&["send", "hello", "--wait", "0"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    assert_eq!(cortex.run(&["inbox", "show", ran.stdout.trim()]).code, Some(0), "{}", ran.stdout);
+}
+
+#[test]
+fn words_need_no_quotes() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "re: {{user}}"}})).started();
+    assert_eq!(cortex.run(&["send", "one", "two", "--topic", "t", "three"]).stdout, "re: one two three\n");
+    assert_eq!(cortex.run(&["send"]).code, Some(64));
+}
+
+#[test]
+fn whoever_waits_long_is_told_what_for() {
+    let slow = json!({"when": {"equals": "slow"}, "say": "slow reply", "delayMs": 9_000});
+    let cortex = Cortex::scripted(&json!({"answers": [slow], "otherwise": {"say": "fast reply"}})).started();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| cortex.run(&["send", "slow"]));
+        while cortex.json(&["status", "--json"])["server"]["inbox"]["processing"] != 1 {}
+        let second = scope.spawn(|| cortex.run(&["send", "fast"]));
+        let (first, second) = (first.join().unwrap(), second.join().unwrap());
+        assert_eq!((first.code, first.stdout.as_str()), (Some(0), "slow reply\n"), "{}", first.stderr);
+        assert_eq!(first.stderr, "(waiting for the model's answer)\n");
+        assert_eq!((second.code, second.stdout.as_str()), (Some(0), "fast reply\n"), "{}", second.stderr);
+        let queued = "(waiting: the message is in the queue, behind others)\n";
+        assert!(second.stderr.starts_with(queued), "{}", second.stderr);
+        assert!(!second.stderr.contains("slow reply"), "it is the other's: {}", second.stderr);
+    });
+}
+
+#[test]
+fn a_command_that_a_chat_does_not_know_is_an_error_and_no_message() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "re: {{user}}"}})).started();
+    let ran = cortex.run_with_input(&["chat"], "/foo bar\n/etc/hosts is broken\n//foo\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "re: /etc/hosts is broken\nre: /foo\n"));
+    assert_eq!(ran.stderr, "cortex: /foo bar is not a command; there are /approve, /deny, /help and /quit\n");
+    let ran = cortex.run_with_input(&["chat"], "/foo\n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    assert_eq!(cortex.json(&["inbox", "list", "--json"])["items"].as_array().unwrap().len(), 2);
 }
 
 #[test]
@@ -70,6 +109,7 @@ fn many_sends_at_once_each_get_their_own_reply() {
                 let topic = if n % 2 == 0 { "shared".to_owned() } else { format!("own-{n}") };
                 let ran = cortex.run(&["send", &format!("q{n}"), "--topic", &topic]);
                 assert_eq!((ran.code, ran.stdout), (Some(0), format!("a{n}\n")), "{}", ran.stderr);
+                assert!(!ran.stderr.contains("earlier"), "q{n} shows what others asked: {}", ran.stderr);
             });
         }
     });

@@ -6,8 +6,8 @@ use cortex_brain::{
     CallVerdict, MarkedCall, MemoryHome, SEND_TOOL, SendVerdicts, asks_when_marked, bind, send_channel,
 };
 use cortex_store::StoreError;
-use cortex_tools::{CallContext, CheckedCall, Mutation};
-use cortex_types::{ApprovalStatus, Event, ToolCall, is_machine_channel};
+use cortex_tools::{CallContext, CheckedCall, Mutation, ToolDefinition, ToolSource};
+use cortex_types::{ApprovalStatus, Event, Standing, ToolCall, is_machine_channel};
 use tokio_util::sync::CancellationToken;
 
 /// A call that is in order, prepared to be shown or run.
@@ -134,10 +134,23 @@ pub(crate) async fn prepare(
     arguments_json: &str,
 ) -> Result<Prepared, String> {
     let checked = parts.tools.check(name, arguments_json).await.map_err(|error| error.to_string())?;
+    if !is_open_to(event.standing, checked.definition()) {
+        return Err(format!("there is no tool {name} in this conversation"));
+    }
     let context = call_context(parts, event, &CancellationToken::new());
     let (call, preview) = parts.tools.prepare(&checked, &context).await.map_err(|error| error.to_string())?;
     let binding = binding_of(event, &call);
     Ok(Prepared { call, preview, binding })
+}
+
+/// Skills of the server's own that show or change what the owner keeps here.
+const OWNERS_SKILLS: [&str; 3] = ["memory", "session", "schedule"];
+
+/// Whether a turn of this standing may use a tool.
+pub(crate) fn is_open_to(standing: Standing, tool: &ToolDefinition) -> bool {
+    standing.sees_memory()
+        || tool.source != ToolSource::BuiltIn
+        || !OWNERS_SKILLS.contains(&tool.name.skill())
 }
 
 /// What an approval of this call by this user in this topic is bound to.

@@ -4,7 +4,7 @@ use super::{MemoryDesk, MemoryError};
 use cortex_brain::{Int8Vector, Ranking, fuse, match_expression, rank_turns, strength};
 use cortex_store::{FactFilter, SaidTurn};
 use cortex_types::limits::LIST_ROWS_MAX;
-use cortex_types::{Fact, FactScope, Millis};
+use cortex_types::{Fact, FactScope, Millis, is_local};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Hits of each side that the fusion looks at.
@@ -184,8 +184,11 @@ impl MemoryDesk {
         let mut hits = Vec::new();
         for some in ranked.chunks(limit.max(1)) {
             let turns = self.0.store.history().by_id(some.iter().map(|(id, _)| *id).collect()).await?;
-            let is_asked_for =
-                |turn: &SaidTurn| asked.people.as_ref().is_none_or(|people| people.contains(&turn.user_id));
+            // Everybody is not programs without a key: what they said is not the owner's memory.
+            let is_asked_for = |turn: &SaidTurn| match &asked.people {
+                Some(people) => people.contains(&turn.user_id),
+                None => !is_local(&turn.user_id),
+            };
             for turn in turns.into_iter().filter(is_asked_for) {
                 let score = some.iter().find(|(id, _)| *id == turn.id).map_or(0.0, |(_, score)| *score);
                 hits.push(Recalled { score, item: RecalledItem::Turn(Box::new(turn)) });

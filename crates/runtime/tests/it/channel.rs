@@ -6,7 +6,7 @@ use cortex_store::OutboxPoll;
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestModels, TestRuntime, topic};
 use cortex_types::{
     AcceptedEvent, ChannelMode, ChannelSetting, ChannelSettings, EventId, InboxStatus, Millis, OutboxStatus,
-    Priority, TopicRef,
+    Priority, Speaker, TopicRef,
 };
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,6 @@ async fn heard(flow: &TestRuntime, topic: &TopicRef, user: &str, text: &str) -> 
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let event = IncomingEvent {
-        source: topic.source.clone(),
         external_message_id: number.to_string(),
         idempotency_key: number.to_string(),
         topic_key: topic.topic_key.clone(),
@@ -36,9 +35,8 @@ async fn heard(flow: &TestRuntime, topic: &TopicRef, user: &str, text: &str) -> 
         occurred_at: Millis(1),
         metadata_json: None,
         priority: Priority::Normal,
-        channel: None,
     };
-    flow.runtime.intake().accept(event).await.unwrap()
+    flow.runtime.intake().accept(&Speaker::owner(topic.source.as_str()), event).await.unwrap()
 }
 
 /// Says something and waits for the end of its turn.

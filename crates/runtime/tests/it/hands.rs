@@ -9,7 +9,7 @@ use cortex_tools::{
     CallContext, Mutation, Registry, RegistryBuilder, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
     ToolRunner, ToolSource,
 };
-use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis, Priority};
+use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis, Priority, Speaker};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -151,12 +151,22 @@ impl Stage {
         Self { time, counting, heard, flow, setup, _far: far }
     }
 
-    /// Hands in an event, and gives its id once nothing is left to do.
+    /// Hands in an event over the owner's credential, and gives its id once nothing is left to do.
     pub(crate) async fn event(&self, from: Person, text: &str, metadata: Option<&str>) -> EventId {
+        self.event_by(Speaker::owner(from.0), from, text, metadata).await
+    }
+
+    /// The same by another speaker, in the conversation and under the user id of this person.
+    pub(crate) async fn event_by(
+        &self,
+        speaker: Speaker,
+        from: Person,
+        text: &str,
+        metadata: Option<&str>,
+    ) -> EventId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let event = IncomingEvent {
-            source: from.0.to_owned(),
             external_message_id: format!("hands {number}"),
             idempotency_key: format!("hands {number}"),
             topic_key: from.1.to_owned(),
@@ -165,9 +175,8 @@ impl Stage {
             occurred_at: Millis(1),
             metadata_json: metadata.map(str::to_owned),
             priority: Priority::Normal,
-            channel: None,
         };
-        let accepted = self.flow.runtime.intake().accept(event).await.unwrap();
+        let accepted = self.flow.runtime.intake().accept(&speaker, event).await.unwrap();
         self.settled().await;
         match accepted {
             AcceptedEvent::Queued(id) | AcceptedEvent::Duplicate { first: id, .. } => id,

@@ -31,6 +31,7 @@ mod reembedding;
 mod retry;
 mod schedule;
 mod silence;
+mod speaker;
 mod stop;
 mod tool_result;
 mod unasked;

@@ -8,7 +8,8 @@ use cortex_store::{FactFilter, OutboxMessage, PageRequest};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestModels, TestRuntime, topic};
 use cortex_tools::{CallContext, Mutation, Registry, ToolCallError, ToolName, ToolOutcome, ToolRunner};
 use cortex_types::{
-    AcceptedEvent, Approval, Decision, EventId, Fact, InboxStatus, Millis, Priority, StepBody, TopicRef,
+    AcceptedEvent, Approval, Decision, EventId, Fact, InboxStatus, Millis, Priority, Speaker, StepBody,
+    TopicRef,
 };
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
@@ -100,23 +101,31 @@ impl Scene {
         text: &str,
         status: InboxStatus,
     ) -> EventId {
+        let speaker = match channel {
+            Some(channel) => Speaker::owner(topic.source.as_str()).on_channel(channel),
+            None => Speaker::owner(topic.source.as_str()),
+        };
+        let id = self.accept(&speaker, &topic.topic_key, text).await;
+        self.flow.reaches(&id, status).await;
+        id
+    }
+
+    async fn accept(&self, speaker: &Speaker, topic_key: &str, text: &str) -> EventId {
         let number = self.flow.store.inbox().list(None, ALL).await.unwrap().rows.len();
         let event = IncomingEvent {
-            source: topic.source.clone(),
             external_message_id: format!("said {number}"),
             idempotency_key: format!("said {number}"),
-            topic_key: topic.topic_key.clone(),
+            topic_key: topic_key.to_owned(),
             user_id: "ada".to_owned(),
             text: text.to_owned(),
             occurred_at: Millis(1),
             metadata_json: None,
             priority: Priority::Normal,
-            channel: channel.map(str::to_owned),
         };
-        let AcceptedEvent::Queued(id) = self.flow.runtime.intake().accept(event).await.unwrap() else {
+        let AcceptedEvent::Queued(id) = self.flow.runtime.intake().accept(speaker, event).await.unwrap()
+        else {
             panic!("it is new")
         };
-        self.flow.reaches(&id, status).await;
         id
     }
 
@@ -368,4 +377,19 @@ async fn the_whole_prompt_behind_a_suspended_exchange() {
     assert_eq!(own.matches("remind me at 9").count(), 1, "its own words stand there once: {own}");
     scene.say(&chat(), "thanks", InboxStatus::Done).await;
     insta::assert_snapshot!("after_it_ended", scene.last_prompt());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_prompt_of_a_stranger() {
+    let scene = Scene::with_page("").await;
+    let workspace = scene.flow.store.path().with_file_name("workspace");
+    std::fs::create_dir_all(&workspace).unwrap();
+    std::fs::write(workspace.join("SOUL.md"), "Be kind.\n").unwrap();
+    std::fs::write(workspace.join("USER.md"), "Ada lives in Ghent.\n").unwrap();
+    std::fs::write(workspace.join("MEMORY.md"), "The key is under the pot.\n").unwrap();
+    let own = r#"CALL memory__remember {"text":"Mia is allergic to peanuts"}"#;
+    scene.say(&chat(), own, InboxStatus::Done).await;
+    let id = scene.accept(&Speaker::local("visitor"), "home", "who lives here?").await;
+    scene.flow.reaches(&id, InboxStatus::Done).await;
+    insta::assert_snapshot!(scene.last_prompt());
 }

@@ -4,8 +4,8 @@ use super::frame::{self, FrameError, Inbound, OutboundMessage};
 use crate::state::AppState;
 use axum::extract::ws::Utf8Bytes;
 use cortex_api::FrameErrorCode;
-use cortex_store::{ConnectorBinding, StoreError};
-use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis, OutboxStatus};
+use cortex_store::StoreError;
+use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis, OutboxStatus, Speaker};
 use metrics::counter;
 
 /// What a frame comes to, before it is on disk.
@@ -13,51 +13,56 @@ pub(super) enum Answer {
     Nothing,
     Say(Vec<Utf8Bytes>),
     Refuse(FrameError),
-    Accept(Box<Inbound>),
+    Accept(Box<Spoken>),
+}
+
+/// An event, and who says it.
+pub(super) struct Spoken {
+    pub(super) speaker: Speaker,
+    pub(super) inbound: Inbound,
+}
+
+impl Spoken {
+    /// The refusal of this event.
+    pub(super) fn refused(self, code: FrameErrorCode, message: String) -> FrameError {
+        self.inbound.refused(code, message)
+    }
 }
 
 /// The frames to write, and the event whose answer may be previewed.
 pub(super) async fn settle(
     app: &AppState,
     answer: Answer,
-) -> (Vec<Utf8Bytes>, Option<(EventId, Box<Inbound>)>) {
+) -> (Vec<Utf8Bytes>, Option<(EventId, Box<Spoken>)>) {
     let now = app.clock.now();
-    let inbound = match answer {
+    let spoken = match answer {
         Answer::Nothing => return (Vec::new(), None),
         Answer::Say(frames) => return (frames, None),
         Answer::Refuse(error) => return (refused(error, now), None),
-        Answer::Accept(inbound) => inbound,
+        Answer::Accept(spoken) => spoken,
     };
-    let refuse = |inbound: Box<Inbound>, code, message: String| {
-        let error = FrameError {
-            code,
-            message,
-            id: Some(inbound.event.external_message_id),
-            connector_id: Some(inbound.connector_id),
-            conversation_id: Some(inbound.event.topic_key),
-        };
-        (refused(error, now), None)
-    };
-    match app.intake.accept(inbound.event.clone()).await {
-        Ok(AcceptedEvent::Queued(event)) => (Vec::new(), Some((event, inbound))),
-        Ok(AcceptedEvent::Duplicate { first, same_body }) => match recorded(app, &inbound, first).await {
+    let refuse = |spoken: Spoken, code, message: String| (refused(spoken.refused(code, message), now), None);
+    let event = &spoken.inbound.event;
+    match app.intake.accept(&spoken.speaker, event.clone()).await {
+        Ok(AcceptedEvent::Queued(event)) => (Vec::new(), Some((event, spoken))),
+        Ok(AcceptedEvent::Duplicate { first, same_body }) => match recorded(app, &spoken, first).await {
             Ok(Recorded::Ended(frames)) => {
                 if same_body {
-                    app.connector_door.recent.keep(&inbound.event, frames.clone());
+                    app.connector_door.recent.keep(spoken.speaker.source(), event, frames.clone());
                 }
                 (frames, None)
             }
             Ok(Recorded::Open { said, event }) => {
-                let previewed = said.is_empty().then_some((event, inbound));
+                let previewed = said.is_empty().then_some((event, spoken));
                 (said, previewed)
             }
-            Err(error) => refuse(inbound, code_of(&error), "the recorded answer cannot be read".to_owned()),
+            Err(error) => refuse(*spoken, code_of(&error), "the recorded answer cannot be read".to_owned()),
         },
         Ok(AcceptedEvent::ChannelOff) => {
-            let message = format!("the channel {} is off; nothing was kept", inbound.connector_id);
-            refuse(inbound, FrameErrorCode::ChannelOff, message)
+            let message = format!("the channel {} is off; nothing was kept", spoken.speaker.channel());
+            refuse(*spoken, FrameErrorCode::ChannelOff, message)
         }
-        Err(error) => refuse(inbound, code_of(&error), "nothing was kept; send it again later".to_owned()),
+        Err(error) => refuse(*spoken, code_of(&error), "nothing was kept; send it again later".to_owned()),
     }
 }
 
@@ -71,15 +76,14 @@ enum Recorded {
     },
 }
 
-async fn recorded(app: &AppState, inbound: &Inbound, first: EventId) -> Result<Recorded, StoreError> {
-    let binding =
-        ConnectorBinding { connector_id: inbound.connector_id.clone(), source: inbound.event.source.clone() };
+async fn recorded(app: &AppState, spoken: &Spoken, first: EventId) -> Result<Recorded, StoreError> {
+    let (speaker, connector_id) = (&spoken.speaker, spoken.inbound.claim.connector_id.as_str());
     let Some((event, replies)) = app.store.outbox().replies_to(first.clone()).await? else {
         return Ok(Recorded::Ended(Vec::new()));
     };
     let mut said = Vec::new();
     let mut is_open = !matches!(event.status, InboxStatus::Done | InboxStatus::Failed);
-    let may_say = app.runtime.channels().settings().may_say(&binding.connector_id, &binding.source);
+    let may_say = app.runtime.channels().settings().may_say(speaker.channel(), speaker.source());
     for reply in replies.iter().filter(|reply| reply.topic == event.topic) {
         match reply.status {
             // One that was written a moment ago may not be settled yet: whoever asks again does not have it.
@@ -93,7 +97,7 @@ async fn recorded(app: &AppState, inbound: &Inbound, first: EventId) -> Result<R
                     metadata_json: event.metadata_json.as_deref(),
                     created_at: reply.created_at,
                 };
-                said.push(frame::outbound(&binding, &message, Some(&event.external_message_id)).into());
+                said.push(frame::outbound(connector_id, &message, Some(&event.external_message_id)).into());
             }
             // The dispatcher will have it.
             OutboxStatus::Pending | OutboxStatus::Leased => is_open = true,

@@ -337,7 +337,7 @@ impl Dispatcher {
             metadata_json: cause.and_then(|cause| cause.metadata_json.as_deref()),
             created_at: cause.map_or_else(|| self.parts.clock.now(), |cause| cause.created_at),
         };
-        outbound(&self.binding, &message, asked)
+        outbound(&self.binding.connector_id, &message, asked)
     }
 
     /// The socket that asked, else the one that spoke in this conversation, else the newest.

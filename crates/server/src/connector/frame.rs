@@ -25,8 +25,22 @@ pub(super) enum Frame {
 
 /// An event for the inbox, with the connector that it names.
 pub(super) struct Inbound {
-    pub(super) connector_id: String,
+    /// As it calls itself.
+    pub(super) claim: ConnectorBinding,
     pub(super) event: IncomingEvent,
+}
+
+impl Inbound {
+    /// The refusal of this event.
+    pub(super) fn refused(self, code: FrameErrorCode, message: String) -> FrameError {
+        FrameError {
+            code,
+            message,
+            id: Some(self.event.external_message_id),
+            connector_id: Some(self.claim.connector_id),
+            conversation_id: Some(self.event.topic_key),
+        }
+    }
 }
 
 /// A frame that was not accepted, and what it was about as far as that can be told.
@@ -212,7 +226,6 @@ impl Check {
         });
         let event = IncomingEvent {
             idempotency_key: format!("{}:{}", head.source, head.id),
-            source: head.source,
             external_message_id: head.id,
             topic_key,
             user_id,
@@ -220,9 +233,8 @@ impl Check {
             occurred_at: head.occurred_at,
             metadata_json: (!metadata.is_empty()).then(|| Value::Object(metadata).to_string()),
             priority,
-            channel: Some(connector_id.clone()),
         };
-        Inbound { connector_id, event }
+        Inbound { claim: ConnectorBinding { connector_id, source: head.source }, event }
     }
 
     /// Extensions, then what the data says beyond its words, then what it says explicitly.
@@ -258,13 +270,9 @@ impl Check {
 }
 
 /// A message as a frame; the same bytes on every delivery.
-pub(super) fn outbound(
-    binding: &ConnectorBinding,
-    message: &OutboundMessage<'_>,
-    causation: Option<&str>,
-) -> String {
+pub(super) fn outbound(connector_id: &str, message: &OutboundMessage<'_>, causation: Option<&str>) -> String {
     let data = OutboundData {
-        connector_id: binding.connector_id.clone(),
+        connector_id: connector_id.to_owned(),
         conversation_id: message.conversation.to_owned(),
         room_id: message.metadata_json.and_then(room_of),
         text: message.text.to_owned(),

@@ -57,13 +57,13 @@ impl Default for RecentAnswers {
 
 impl RecentAnswers {
     /// What this event was answered with, if that is known and it is the same event.
-    pub(super) fn find(&self, event: &IncomingEvent) -> Option<Arc<RecordedAnswer>> {
-        let identity = IdentityRef { source: &event.source, id: &event.external_message_id };
+    pub(super) fn find(&self, source: &str, event: &IncomingEvent) -> Option<Arc<RecordedAnswer>> {
+        let identity = IdentityRef { source, id: &event.external_message_id };
         self.0.get(&identity).filter(|answer| answer.fingerprint == fingerprint(event))
     }
 
-    pub(super) fn keep(&self, event: &IncomingEvent, frames: Vec<Utf8Bytes>) {
-        let identity = Identity { source: event.source.clone(), id: event.external_message_id.clone() };
+    pub(super) fn keep(&self, source: &str, event: &IncomingEvent, frames: Vec<Utf8Bytes>) {
+        let identity = Identity { source: source.to_owned(), id: event.external_message_id.clone() };
         let answer = RecordedAnswer { fingerprint: fingerprint(event), frames };
         self.0.insert(identity, Arc::new(answer));
     }
@@ -82,7 +82,6 @@ mod tests {
 
     fn event(text: &str) -> IncomingEvent {
         IncomingEvent {
-            source: "urn:connector:m".to_owned(),
             external_message_id: "1".to_owned(),
             idempotency_key: "k".to_owned(),
             topic_key: "t".to_owned(),
@@ -91,17 +90,16 @@ mod tests {
             occurred_at: Millis(1),
             metadata_json: None,
             priority: Priority::Normal,
-            channel: None,
         }
     }
 
     #[test]
     fn only_the_very_same_event_finds_its_answer() {
         let recent = RecentAnswers::default();
-        assert!(recent.find(&event("hello")).is_none());
-        recent.keep(&event("hello"), vec![Utf8Bytes::from_static("frame")]);
-        assert_eq!(recent.find(&event("hello")).unwrap().frames, [Utf8Bytes::from_static("frame")]);
-        assert!(recent.find(&event("another body")).is_none());
-        assert!(recent.find(&IncomingEvent { source: "other".to_owned(), ..event("hello") }).is_none());
+        assert!(recent.find("m", &event("hello")).is_none());
+        recent.keep("m", &event("hello"), vec![Utf8Bytes::from_static("frame")]);
+        assert_eq!(recent.find("m", &event("hello")).unwrap().frames, [Utf8Bytes::from_static("frame")]);
+        assert!(recent.find("m", &event("another body")).is_none());
+        assert!(recent.find("other", &event("hello")).is_none());
     }
 }

@@ -1,10 +1,11 @@
 //! One socket: reads frames, puts events into the inbox, writes what its dispatcher and the previews give it.
 
-use super::answer::{Answer, code_of, settle};
+use super::answer::{Answer, Spoken, code_of, settle};
 use super::dispatch::{Member, Report, ToSocket, WINDOW};
-use super::frame::{self, Frame, FrameError, Inbound, read_frame};
+use super::frame::{self, Frame, Inbound, read_frame};
 use super::{Admitted, Wants};
 use crate::live::{Waiting, watch};
+use crate::speaker;
 use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
@@ -12,13 +13,13 @@ use cortex_api::LiveEvent;
 use cortex_api::{
     CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, DeltaData, FrameErrorCode,
 };
-use cortex_store::{ConnectorBinding, ConnectorKey, StoreError};
+use cortex_store::{ConnectorBinding, ConnectorKey, LocalConnector, StoreError};
 use cortex_types::limits::BODY_BYTES_MAX;
-use cortex_types::{EventId, KeyId};
+use cortex_types::{EventId, KeyId, Speaker};
 use futures::future::join_all;
 use futures::{FutureExt, SinkExt, StreamExt};
 use metrics::{counter, gauge};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -57,6 +58,10 @@ pub(super) struct Socket {
     me: mpsc::Sender<ToSocket>,
     to_write: mpsc::Receiver<ToSocket>,
     keys: watched::Receiver<Arc<[ConnectorKey]>>,
+    /// Those that came without a key, and whom of them the owner trusts.
+    locals: watched::Receiver<Arc<BTreeMap<String, LocalConnector>>>,
+    /// What the connector of this socket was trusted with when it joined.
+    trusted_with: Option<String>,
     ended: VecDeque<String>,
     /// Events whose answers are passed on while they grow, as far back as one can come again.
     previewed: VecDeque<EventId>,
@@ -82,6 +87,7 @@ enum Wake {
     Stop,
     TooSlow,
     KeysChanged,
+    TrustChanged,
     Heard(Option<Result<Message, axum::Error>>),
     Write(ToSocket),
     Tick,
@@ -91,6 +97,7 @@ impl Socket {
     pub(super) fn new(app: AppState, socket: WebSocket, admitted: Admitted, wants: &Wants) -> Self {
         let (me, to_write) = mpsc::channel(2 * WINDOW);
         let keys = app.keys.watch_connectors();
+        let locals = app.connector_door.local.watch();
         let now = Instant::now();
         wants.standing.begin_messages(&admitted.share);
         Self {
@@ -104,6 +111,8 @@ impl Socket {
             me,
             to_write,
             keys,
+            locals,
+            trusted_with: None,
             ended: VecDeque::new(),
             previewed: VecDeque::new(),
             too_slow: CancellationToken::new(),
@@ -150,6 +159,7 @@ impl Socket {
                 () = stopping.cancelled() => Wake::Stop,
                 () = too_slow.cancelled() => Wake::TooSlow,
                 Ok(()) = self.keys.changed() => Wake::KeysChanged,
+                Ok(()) = self.locals.changed() => Wake::TrustChanged,
                 Some(message) = self.to_write.recv() => Wake::Write(message),
                 heard = self.socket.recv() => Wake::Heard(heard),
                 _ = tick.tick() => Wake::Tick,
@@ -158,6 +168,7 @@ impl Socket {
                 Wake::Stop => Err(End::Close { code: CLOSE_GOING_AWAY, reason: "the server stops" }),
                 Wake::TooSlow => Err(too_slow_end()),
                 Wake::KeysChanged => self.check_key(),
+                Wake::TrustChanged => self.check_trust(),
                 Wake::Write(message) => self.write_waiting(message).await,
                 Wake::Heard(heard) => self.hear(heard).await,
                 Wake::Tick => self.keep_alive().await,
@@ -177,6 +188,18 @@ impl Socket {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// A connector that the owner trusts now, or no longer does, is another speaker: it comes again as that.
+    fn check_trust(&mut self) -> Result<(), End> {
+        let Some(claim) = &self.admitted.session.binding else { return Ok(()) };
+        let locals = self.locals.borrow_and_update();
+        let trusted = locals.get(&claim.connector_id).and_then(|local| local.trusted_source.as_ref());
+        if self.admitted.session.is_keyless && trusted != self.trusted_with.as_ref() {
+            let reason = "the owner changed what this connector may do; open another session";
+            return Err(End::Close { code: CLOSE_SESSION, reason });
+        }
+        Ok(())
     }
 
     async fn keep_alive(&mut self) -> Result<(), End> {
@@ -242,12 +265,12 @@ impl Socket {
         let mut said = Vec::new();
         for (frames, queued) in settled {
             said.extend(frames.into_iter().map(Message::Text));
-            if let Some((event, inbound)) = queued
+            if let Some((event, spoken)) = queued
                 && self.wants_stream
                 && !self.previewed.contains(&event)
             {
                 self.previewed.push_back(event.clone());
-                self.preview(event, &inbound);
+                self.preview(event, &spoken.inbound);
             }
         }
         while self.previewed.len() > PREVIEWED_MAX {
@@ -258,40 +281,31 @@ impl Socket {
 
     /// Whether the event may come through this socket; binds it with the first one.
     async fn admit(&mut self, inbound: Box<Inbound>) -> Result<Answer, End> {
-        let refuse = |inbound: Box<Inbound>, code, message: String| {
-            Answer::Refuse(FrameError {
-                code,
-                message,
-                id: Some(inbound.event.external_message_id),
-                connector_id: Some(inbound.connector_id),
-                conversation_id: Some(inbound.event.topic_key),
-            })
+        let refuse = |inbound: Box<Inbound>, code, why| Ok(Answer::Refuse(inbound.refused(code, why)));
+        let speaker = match speaker::of_socket(&self.app, &self.admitted.caller, &inbound.claim) {
+            Ok(speaker) => speaker,
+            Err(why) => return refuse(inbound, FrameErrorCode::Forbidden, why),
         };
-        if let Some(scope) = self.admitted.scope.as_ref().filter(|scope| **scope != inbound.event.source) {
-            let message = format!("this key may only use the source {scope}");
-            return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
-        }
         if self.admitted.session.binding.is_none() {
-            let (connector_id, source) = (inbound.connector_id.clone(), inbound.event.source.clone());
-            match self.bind(ConnectorBinding { connector_id, source }).await {
+            match self.bind(&speaker, inbound.claim.clone()).await {
                 Ok(Ok(())) => self.join().await?,
-                Ok(Err(why)) => return Ok(refuse(inbound, FrameErrorCode::Forbidden, why)),
-                Err(error) => return Ok(refuse(inbound, code_of(&error), error.to_string())),
+                Ok(Err(why)) => return refuse(inbound, FrameErrorCode::Forbidden, why),
+                Err(error) => return refuse(inbound, code_of(&error), error.to_string()),
             }
         }
         // Another socket of this session may have bound it to somebody else.
         if let Some(binding) = &self.admitted.session.binding
-            && (binding.connector_id != inbound.connector_id || binding.source != inbound.event.source)
+            && *binding != inbound.claim
         {
             let message = format!(
                 "this session belongs to connector {} of source {}; open another one",
                 binding.connector_id, binding.source
             );
-            return Ok(refuse(inbound, FrameErrorCode::Forbidden, message));
+            return refuse(inbound, FrameErrorCode::Forbidden, message);
         }
         let may_say = self.app.runtime.channels().settings();
-        if may_say.may_say(&inbound.connector_id, &inbound.event.source)
-            && let Some(recorded) = self.app.connector_door.recent.find(&inbound.event)
+        if may_say.may_say(speaker.channel(), speaker.source())
+            && let Some(recorded) = self.app.connector_door.recent.find(speaker.source(), &inbound.event)
         {
             counter!("cortex_events_duplicate_total").increment(1);
             return Ok(Answer::Say(recorded.frames.clone()));
@@ -302,24 +316,29 @@ impl Socket {
             conversation: inbound.event.topic_key.clone(),
         })
         .await?;
-        Ok(Answer::Accept(inbound))
+        Ok(Answer::Accept(Box::new(Spoken { speaker, inbound: *inbound })))
     }
 
     /// Binds the session; an error in words says why it may not be bound.
-    async fn bind(&mut self, binding: ConnectorBinding) -> Result<Result<(), String>, StoreError> {
-        let source = &binding.source;
-        if self.admitted.session.is_keyless && self.app.keys.guards(source) {
-            return Ok(Err(format!("the source {source} has a key of its own; open the session with it")));
+    async fn bind(
+        &mut self,
+        speaker: &Speaker,
+        claim: ConnectorBinding,
+    ) -> Result<Result<(), String>, StoreError> {
+        if self.admitted.session.is_keyless {
+            self.app.connector_door.local.hear(&claim.connector_id, &claim.source).await?;
         }
         // Before any event of it is kept, so that all of them are on one channel.
-        if !self.app.runtime.channels().learn_source(source, &binding.connector_id).await? {
-            let name = &binding.connector_id;
+        if let Some(channel) = speaker.own_channel()
+            && !self.app.runtime.channels().learn_source(speaker.source(), channel).await?
+        {
+            let source = speaker.source();
             return Ok(Err(format!(
-                "the source {source} or the connectorId {name} belongs to another connector; choose others"
+                "the source {source} or the connectorId {channel} belongs to another connector; choose others"
             )));
         }
         let (sha256, now) = (self.admitted.sha256, self.app.clock.now());
-        let bound = self.app.store.connectors().bind_session(sha256, binding, now).await?;
+        let bound = self.app.store.connectors().bind_session(sha256, claim, now).await?;
         let is_open = bound.is_some();
         self.admitted.session.binding = bound;
         Ok(if is_open { Ok(()) } else { Err("this session is over; open another one".to_owned()) })
@@ -327,7 +346,12 @@ impl Socket {
 
     /// Meets the dispatcher, once it is known whose socket this is.
     async fn join(&mut self) -> Result<(), End> {
-        let Some(binding) = self.admitted.session.binding.clone() else { return Ok(()) };
+        let Some(claim) = self.admitted.session.binding.clone() else { return Ok(()) };
+        // A session may be bound to a source that has become another's since: then it hears nothing.
+        let Ok(speaker) = speaker::of_socket(&self.app, &self.admitted.caller, &claim) else { return Ok(()) };
+        self.trusted_with = self.app.connector_door.local.trusted_source(&claim.connector_id);
+        let source = speaker.source().to_owned();
+        let binding = ConnectorBinding { connector_id: claim.connector_id, source };
         let member = Member {
             id: self.id,
             socket: self.me.clone(),
@@ -397,7 +421,7 @@ impl Socket {
         let (app, me) = (Arc::clone(&self.app), self.me.clone());
         let causation = inbound.event.external_message_id.clone();
         let data = DeltaData {
-            connector_id: inbound.connector_id.clone(),
+            connector_id: inbound.claim.connector_id.clone(),
             conversation_id: inbound.event.topic_key.clone(),
             text: String::new(),
             restart: false,

@@ -5,12 +5,12 @@ use super::refusal::{ErrorKind, OpenAiRefusal};
 use super::unsupported;
 use crate::state::AppState;
 use cortex_types::limits::{BODY_BYTES_MAX, FIELD_CHARS_MAX};
-use cortex_types::{EventId, TopicRef};
+use cortex_types::{EventId, OPENAI_SOURCE, TopicRef};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 
 /// Source and channel of all that comes through this door.
-pub(crate) const SOURCE: &str = "openai";
+pub(crate) const SOURCE: &str = OPENAI_SOURCE;
 /// Who speaks when nobody says who.
 const OWNER: &str = "openai:owner";
 /// The conversation that nobody named.

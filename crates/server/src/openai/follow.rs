@@ -9,7 +9,8 @@ use cortex_api::LiveEvent;
 use cortex_runtime::IncomingEvent;
 use cortex_store::{RepliesOf, StoreError};
 use cortex_types::{
-    AcceptedEvent, ChannelMode, Event, EventId, InboxStatus, OutboxStatus, Priority, TopicRef,
+    AcceptedEvent, ChannelMode, Event, EventId, InboxStatus, OutboxStatus, Priority, Speaker, TopicRef,
+    blank_tokens,
 };
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -141,8 +142,8 @@ async fn sent_before(app: &AppState, asked: &Asked) -> Result<Option<Event>, Sto
     let within = i64::try_from(RETRIED_WITHIN.as_millis()).unwrap_or(i64::MAX);
     let since = cortex_types::Millis(app.clock.now().0 - within);
     let newest = app.store.inbox().newest_said(asked.topic.clone(), since).await?;
-    let Some(event) = newest.filter(|event| event.text == asked.text && event.user_id == asked.user_id)
-    else {
+    let said = blank_tokens(&asked.text);
+    let Some(event) = newest.filter(|event| event.text == *said && event.user_id == asked.user_id) else {
         return Ok(None);
     };
     Ok(may_have_missed(app, &event).await?.then_some(event))
@@ -169,9 +170,10 @@ async fn accept(app: &AppState, asked: Asked) -> Result<(Event, Claim), OpenAiRe
     let external_message_id = asked.external_id.unwrap_or_else(minted);
     // Before it is taken in: its turn may be over before this goes on.
     let claim = app.followed.claim(&asked.topic.source, &external_message_id);
+    // Only the owner's key opens this door.
+    let speaker = Speaker::owner(asked.topic.source);
     let draft = IncomingEvent {
-        idempotency_key: format!("{}:{external_message_id}", asked.topic.source),
-        source: asked.topic.source,
+        idempotency_key: format!("{}:{external_message_id}", speaker.source()),
         external_message_id,
         topic_key: asked.topic.topic_key,
         user_id: asked.user_id,
@@ -179,9 +181,8 @@ async fn accept(app: &AppState, asked: Asked) -> Result<(Event, Claim), OpenAiRe
         occurred_at: now,
         metadata_json: asked.metadata_json,
         priority: Priority::default(),
-        channel: None,
     };
-    let id = match app.intake.accept(draft).await? {
+    let id = match app.intake.accept(&speaker, draft).await? {
         AcceptedEvent::Queued(id) | AcceptedEvent::Duplicate { first: id, same_body: true } => id,
         AcceptedEvent::Duplicate { first, same_body: false } => {
             let message = format!("this Idempotency-Key came before, with another message ({first})");

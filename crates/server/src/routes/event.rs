@@ -11,8 +11,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use cortex_api::{ErrorBody, ErrorCode, EventTrace, TraceEntry, TraceWhat};
-use cortex_store::{AuditRow, NoteKind};
-use cortex_types::{InboxStatus, Millis, OutboxStatus, StepBody, ToolEnding};
+use cortex_store::{AuditRow, NoteKind, TraceNote};
+use cortex_types::limits::TRACE_LINE_CHARS_MAX;
+use cortex_types::{InboxStatus, Millis, OutboxStatus, StepBody};
 use futures::{Stream, StreamExt};
 
 /// The whole way of an event.
@@ -68,14 +69,21 @@ fn entries(trace: &cortex_store::TracedEvent, audit: &[AuditRow]) -> Vec<TraceEn
     for line in audit.iter().rev() {
         add(line.at, TraceWhat::Duplicate, line.detail.clone());
     }
+    // A claim is noted when the next one follows; it stands before what came of it in the same millisecond.
+    let is_claim = |note: &&TraceNote| matches!(note.kind, NoteKind::Claimed | NoteKind::Leased);
+    for note in trace.notes.iter().filter(is_claim) {
+        add(note.at, note_word(note.kind), note.detail.clone());
+    }
     if let Some(at) = trace.claimed_at {
         add(at, TraceWhat::Claimed, format!("attempt {}", event.attempts));
     }
-    for note in &trace.notes {
+    for note in trace.notes.iter().filter(|note| !is_claim(note)) {
         add(note.at, note_word(note.kind), note.detail.clone());
     }
     for step in &trace.steps {
-        add(step.at, TraceWhat::Step, step_line(&step.body));
+        for line in step_lines(&step.body) {
+            add(step.at, TraceWhat::Step, line);
+        }
     }
     match event.status {
         InboxStatus::Done if trace.replies.is_empty() => {
@@ -109,6 +117,8 @@ fn entries(trace: &cortex_store::TracedEvent, audit: &[AuditRow]) -> Vec<TraceEn
 
 fn note_word(kind: NoteKind) -> TraceWhat {
     match kind {
+        NoteKind::Claimed => TraceWhat::Claimed,
+        NoteKind::Leased => TraceWhat::Leased,
         NoteKind::RetryPlanned => TraceWhat::Retry,
         NoteKind::Restarted => TraceWhat::Recovered,
         NoteKind::Parked => TraceWhat::Parked,
@@ -117,6 +127,27 @@ fn note_word(kind: NoteKind) -> TraceWhat {
         NoteKind::LeaseExpired => TraceWhat::LeaseExpired,
         NoteKind::Dead => TraceWhat::Dead,
         NoteKind::Discarded => TraceWhat::Discarded,
+    }
+}
+
+/// A line for a step, and one for each call that a model's answer asks for.
+fn step_lines(body: &StepBody) -> Vec<String> {
+    let calls = match body {
+        StepBody::ModelAnswered { reply, .. } => reply.tool_calls.as_slice(),
+        StepBody::ApprovalAsked { .. }
+        | StepBody::ApprovalDecided { .. }
+        | StepBody::ToolStarted { .. }
+        | StepBody::ToolAnswered { .. } => &[],
+    };
+    let asked = calls.iter().map(|call| format!("{} called with {}", call.name, call.arguments_json));
+    std::iter::once(step_line(body)).chain(asked).map(|line| cut(&line)).collect()
+}
+
+fn cut(line: &str) -> String {
+    let mut letters = line.char_indices();
+    match letters.nth(TRACE_LINE_CHARS_MAX) {
+        Some((end, _)) => format!("{}… {} more characters", &line[..end], letters.count() + 1),
+        None => line.to_owned(),
     }
 }
 
@@ -131,7 +162,6 @@ fn step_line(body: &StepBody) -> String {
         StepBody::ApprovalDecided { approval, decision, .. } => format!("{approval} {}", decision.as_str()),
         StepBody::ToolStarted { name, .. } => format!("{name} started"),
         StepBody::UntrustedRead { from } => format!("read what others wrote: {from}"),
-        StepBody::ToolAnswered { name, ending: ToolEnding::Done, .. } => format!("{name} done"),
         StepBody::ToolAnswered { name, text, ending, .. } => format!("{name} {}: {text}", ending.as_str()),
     }
 }

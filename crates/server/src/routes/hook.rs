@@ -40,11 +40,11 @@ pub(crate) async fn receive(
     let now = app.clock.now();
     hook.check_body(&head.headers, &body, now).map_err(doubted)?;
     let event = hook.event(&Believed { headers: &head.headers, body: &body, now });
-    let Some(event) = event.map_err(Refusal::invalid)? else {
+    let Some((speaker, event)) = event.map_err(Refusal::invalid)? else {
         counter!("cortex_hooks_ignored_total").increment(1);
         return Ok((StatusCode::OK, Json(IngestAnswer { event_id: None, status: IngestStatus::Ignored })));
     };
-    Ok(answered(app.intake.accept(event).await?))
+    Ok(answered(app.intake.accept(&speaker, event).await?))
 }
 
 fn refused(app: &App, peer: IpAddr, hook: &str, doubt: Doubt) -> Refusal {

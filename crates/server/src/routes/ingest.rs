@@ -5,6 +5,7 @@ use crate::body::JsonBody;
 use crate::fields::Fields;
 use crate::moment::{BadMoment, parse_iso};
 use crate::refusal::Refusal;
+use crate::speaker;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
@@ -28,9 +29,9 @@ pub(crate) async fn ingest(
     caller: Caller,
     JsonBody(body): JsonBody,
 ) -> Result<(StatusCode, Json<IngestAnswer>), Refusal> {
-    let event = read_event(&body)?;
-    caller.may_use(&event.source)?;
-    let accepted = app.intake.accept(event).await?;
+    let (source, event) = read_event(&body)?;
+    let speaker = speaker::of_request(&caller, &source)?;
+    let accepted = app.intake.accept(&speaker, event).await?;
     fail_point!("ingest.before_response");
     Ok(answered(accepted))
 }
@@ -47,8 +48,8 @@ pub(crate) fn answered(accepted: AcceptedEvent) -> (StatusCode, Json<IngestAnswe
     (code, Json(IngestAnswer { event_id, status }))
 }
 
-/// Checks the body of an ingest; a refusal names every bad field.
-pub fn read_event(body: &Map<String, Value>) -> Result<IncomingEvent, Refusal> {
+/// Checks the body of an ingest: the source it claims, and the event. A refusal names every bad field.
+pub fn read_event(body: &Map<String, Value>) -> Result<(String, IncomingEvent), Refusal> {
     let mut fields = Fields::of(body);
     let source = fields.name("source");
     let external_message_id = fields.name("externalMessageId");
@@ -59,8 +60,7 @@ pub fn read_event(body: &Map<String, Value>) -> Result<IncomingEvent, Refusal> {
     let occurred_at = read_occurred_at(&mut fields);
     let (metadata_json, priority) = read_metadata(&mut fields);
     fields.finish()?;
-    Ok(IncomingEvent {
-        source,
+    let event = IncomingEvent {
         external_message_id,
         idempotency_key,
         topic_key,
@@ -69,8 +69,8 @@ pub fn read_event(body: &Map<String, Value>) -> Result<IncomingEvent, Refusal> {
         occurred_at,
         metadata_json,
         priority,
-        channel: None,
-    })
+    };
+    Ok((source, event))
 }
 
 fn read_occurred_at(fields: &mut Fields<'_>) -> Millis {

@@ -47,7 +47,9 @@ fn held_back(app: &AppState) -> Vec<String> {
     let set = app.toolbox.skills();
     let skills = set.skills().filter_map(|skill| match set.state(skill) {
         SkillState::Ready => None,
-        state @ SkillState::Changed(_) => Some(format!("skill {}: {state}", skill.manifest.id)),
+        state @ (SkillState::Changed(_) | SkillState::CodeChanged) => {
+            Some(format!("skill {}: {state}", skill.manifest.id))
+        }
     });
     let servers = app.toolbox.mcp_status().into_iter().flat_map(|status| {
         let down = match status.state {
@@ -61,5 +63,5 @@ fn held_back(app: &AppState) -> Vec<String> {
         let name = status.name;
         down.into_iter().chain(status.problems).map(move |line| format!("mcp {name}: {line}"))
     });
-    skills.chain(servers).collect()
+    skills.chain(servers).chain(app.runtime.tool_collisions()).collect()
 }

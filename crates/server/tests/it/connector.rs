@@ -7,4 +7,5 @@ mod frames;
 mod limits;
 mod people;
 mod restart;
+mod stranger;
 mod walk;

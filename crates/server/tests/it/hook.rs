@@ -265,7 +265,7 @@ async fn a_hook_whose_channel_is_off_keeps_nothing_and_one_for_a_live_topic_is_a
 async fn a_hook_for_the_conversation_of_a_connector_is_answered_over_its_socket() {
     let to_socket = json!({ "source": "urn:connector:m", "topic": "owner-chat" });
     let server = serve(json!({ "bell": { "key": KEY, "text": "It rang", "to": to_socket } })).await;
-    let mut connector = TestConnector::connect(&server, "").await;
+    let mut connector = TestConnector::of_owner(&server, "").await;
     let mut hello = said_over("m", "owner-chat", "1", "hello");
     hello["data"]["roomId"] = json!("!room:example.org");
     connector.send(&hello).await;

@@ -68,11 +68,13 @@ async fn retries_and_failed_deliveries_are_lines_of_the_trace() {
     }
     let expected = [
         "received: telegram 1",
+        "claimed: attempt 1",
         "retry: scripted: server error (503): scripted",
         "claimed: attempt 2",
         "step: scripted scripted answered, 54 tokens",
         "finished",
         "queued: out_<ulid>",
+        "leased: out_<ulid>, attempt 1",
         "nacked: no network",
         "leased: out_<ulid>, attempt 3",
         "dead: not delivered in 2 attempts",
@@ -82,6 +84,30 @@ async fn retries_and_failed_deliveries_are_lines_of_the_trace() {
     let shown: Vec<String> = way.iter().map(|line| without_tokens(line)).collect();
     let wanted: Vec<String> = expected.iter().map(|line| without_tokens(line)).collect();
     assert_eq!(shown, wanted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_and_results_of_calls_are_lines_of_the_trace() {
+    let time = FrozenTime::hold();
+    let long = "x".repeat(5_000);
+    let script = json!({
+        "answers": [
+            { "when": { "afterTool": "time.now" }, "say": "Noon." },
+            { "toolCalls": [
+                { "name": "time.now", "arguments": { "timezone": "Europe/Berlin" } },
+                { "name": "no.such", "arguments": { "text": long } },
+            ], "times": 1 },
+        ],
+        "otherwise": { "say": "Noon." },
+    });
+    let server = ServerSetup::scripted(script).at(&time).start().await;
+    let id = server.answered(&event("1")).await;
+    let way = way(&trace(&server, &id).await);
+    let has = |start: &str| way.iter().any(|line| line.starts_with(start));
+    assert!(has("step: time.now called with {\"timezone\":\"Europe/Berlin\"}"), "{way:#?}");
+    assert!(has("step: time.now done: ") && has("step: no.such refused: "), "{way:#?}");
+    let cut = way.iter().find(|line| line.starts_with("step: no.such called with {\"text\":\"xxx")).unwrap();
+    assert!(cut.ends_with(" more characters") && cut.len() < 4_100, "{cut}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -184,6 +184,9 @@ fn lease(
     let reply = connection.prepare_cached(&sql)?.query_row([candidate.seq], |row| Ok(as_queued(row)))??;
     let lease = LeaseToken::from_ulid(mint(now));
     let lease_expires_at = now.after(request.lease);
+    if attempts > 1 {
+        trace::note_earlier_lease(connection, candidate.seq)?;
+    }
     let leased = connection
         .prepare_cached(
             "UPDATE outbox_messages SET status = 'leased', attempts = ?2, lease_token = ?3, lease_expires_at = ?4,

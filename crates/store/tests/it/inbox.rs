@@ -2,7 +2,7 @@
 
 use cortex_store::{PageRequest, RetryRefused, TurnEnd};
 use cortex_testkit::{TempStore, answered, new_event, new_reply, sent_again, topic};
-use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis, NewEvent};
+use cortex_types::{AcceptedEvent, Decision, EventId, GivenAnswer, InboxStatus, Millis, NewEvent, Standing};
 
 const NOW: Millis = Millis(1_000);
 
@@ -11,6 +11,8 @@ async fn an_accepted_event_is_kept_as_it_came() {
     let store = TempStore::create();
     let new = NewEvent {
         metadata_json: Some(r#"{"priority":"normal"}"#.to_owned()),
+        standing: Standing::Key,
+        answer: Some(GivenAnswer { token_sha256: [7; 32], decision: Some(Decision::Denied) }),
         ..new_event(&topic("telegram", "chat"), "hello\nworld 🌍")
     };
     assert_eq!(store.inbox().accept(new.clone(), NOW).await, Ok(AcceptedEvent::Queued(new.id.clone())));
@@ -31,6 +33,8 @@ async fn an_accepted_event_is_kept_as_it_came() {
         priority: kept.priority,
         channel: None,
         relationship: None,
+        standing: kept.standing,
+        answer: kept.answer,
     };
     assert_eq!(kept.channel, "telegram");
     assert_eq!(as_kept, new);

@@ -33,6 +33,14 @@ pub struct CalendarTools {
     fetch: Arc<dyn CalendarFetch>,
 }
 
+/// Whether a calendar can be read, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalendarLook {
+    pub name: String,
+    pub is_readable: bool,
+    pub notes: Vec<String>,
+}
+
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(rename_all = "lowercase")]
 enum Format {
@@ -77,6 +85,19 @@ impl CalendarTools {
         fetch: Arc<dyn CalendarFetch>,
     ) -> Self {
         Self { sources, home, cache_folder, fetch }
+    }
+
+    /// Reads each calendar and says what came of it.
+    pub async fn look(&self, now: Millis) -> Vec<CalendarLook> {
+        let load = |source: &CalendarSource| {
+            let source = source.clone();
+            async move {
+                let loaded = source.load(&*self.fetch, &self.cache_folder, &self.home, now).await;
+                let name = source.name().to_owned();
+                CalendarLook { name, is_readable: loaded.calendar.is_some(), notes: loaded.notes }
+            }
+        };
+        futures::future::join_all(self.sources.iter().map(load)).await
     }
 
     pub fn definitions() -> Result<Vec<ToolDefinition>, ToolNameError> {

@@ -1,15 +1,17 @@
 //! A server as a child process: its own process group, a scrubbed environment, and what it said on stderr.
 
+use super::McpSettings;
 use super::config::McpServer;
-use crate::descriptors;
-use rustix::process::{Pid, Signal, kill_process_group};
+use crate::child::{GroupChild, HostOrder, Start};
 use secrecy::ExposeSecret;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
 /// What a child gets of our own environment; the rest may hold keys.
@@ -22,51 +24,58 @@ const LAST_WORDS_WAIT: Duration = Duration::from_millis(500);
 
 /// A running child. Dropping it kills its whole group.
 pub(super) struct McpChild {
-    child: Child,
-    group: Option<Pid>,
+    running: GroupChild,
     stderr: Option<JoinHandle<String>>,
 }
 
 impl McpChild {
-    /// Starts the program with its arguments as they are; there is no shell in between.
+    /// Starts the program with its arguments as they are, behind a host where there is one.
     pub(super) fn start(
         name: &str,
         server: &McpServer,
-        environment: &BTreeMap<String, String>,
+        settings: &McpSettings,
     ) -> io::Result<(Self, ChildStdout, ChildStdin)> {
-        let McpServer::Stdio { command, args, env, cwd } = server else {
+        let McpServer::Stdio { command, args, env, cwd, unconfined } = server else {
             return Err(io::Error::other("this server is no program"));
         };
-        let inherited = environment.iter().filter(|(name, _)| PASSED_ON.contains(&name.as_str()));
-        let mut program = Command::new(command);
-        program
-            .args(args)
-            .env_clear()
-            .envs(inherited)
-            .envs(env.iter().map(|(name, value)| (name, value.expose_secret())))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        if let Some(folder) = cwd {
-            program.current_dir(folder);
-        }
-        descriptors::keep_from_children();
-        let mut child = program.spawn()?;
-        let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
-        let mut started = Self { child, group, stderr: None };
-        let (Some(stdout), Some(stdin), Some(stderr)) = pipes else {
+        let inherited = settings.environment.iter().filter(|(name, _)| PASSED_ON.contains(&name.as_str()));
+        let given = env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+        let (program, args) = match &settings.host {
+            None => (PathBuf::from(command), args.iter().map(OsString::from).collect()),
+            Some(host) => {
+                let closed = if *unconfined { Vec::new() } else { host.closed.clone() };
+                let order = HostOrder {
+                    named: named_in(&closed, command, args, cwd.as_deref()),
+                    closed,
+                    minder: None,
+                };
+                let order = serde_json::to_string(&order).map_err(io::Error::other)?;
+                let own = host.args.iter().map(OsString::from);
+                let all = own.chain([order.into(), command.into()]).chain(args.iter().map(OsString::from));
+                (host.program.clone(), all.collect())
+            }
+        };
+        let start = Start {
+            program: &program,
+            args,
+            environment: inherited.map(|(name, value)| (name.clone(), value.clone())).chain(given).collect(),
+            folder: cwd.as_deref(),
+            stderr: Stdio::piped(),
+        };
+        let mut running = start.spawn()?;
+        let child = &mut running.child;
+        let (Some(stdout), Some(stdin), Some(stderr)) =
+            (child.stdout.take(), child.stdin.take(), child.stderr.take())
+        else {
             return Err(io::Error::other("no pipes to the program"));
         };
-        started.stderr = Some(tokio::spawn(log_stderr(name.to_owned(), stderr)));
-        Ok((started, stdout, stdin))
+        let stderr = Some(tokio::spawn(log_stderr(name.to_owned(), stderr)));
+        Ok((Self { running, stderr }, stdout, stdin))
     }
 
     /// Waits for its end, and says how it ended.
     pub(super) async fn ended(&mut self) -> String {
-        let status = match self.child.wait().await {
+        let status = match self.running.child.wait().await {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         };
@@ -75,26 +84,18 @@ impl McpChild {
 
     /// Kills what is left of it and gives the last lines it wrote for people.
     pub(super) async fn last_words(&mut self) -> Option<String> {
-        self.kill_group();
+        self.running.kill();
         let stderr = self.stderr.take()?;
         let words = tokio::time::timeout(LAST_WORDS_WAIT, stderr).await.ok()?.ok()?;
         Some(words).filter(|words| !words.is_empty())
     }
-
-    fn kill_group(&mut self) {
-        // Once only: when the group is gone its number can become another's.
-        if let Some(group) = self.group.take()
-            && let Err(error) = kill_process_group(group, Signal::KILL)
-        {
-            tracing::trace!(%error, "the process group had already ended");
-        }
-    }
 }
 
-impl Drop for McpChild {
-    fn drop(&mut self) {
-        self.kill_group();
-    }
+/// What a server's own entry names inside closed folders stays open to it.
+fn named_in(closed: &[PathBuf], command: &str, args: &[String], cwd: Option<&Path>) -> Vec<PathBuf> {
+    let words = std::iter::once(command).chain(args.iter().map(String::as_str)).map(Path::new).chain(cwd);
+    let real = words.filter(|path| path.is_absolute()).filter_map(|path| path.canonicalize().ok());
+    real.filter(|path| closed.iter().any(|folder| path.starts_with(folder) && path != folder)).collect()
 }
 
 /// Reads to the end, so that the child never waits for a full pipe, and gives the last lines.

@@ -1,5 +1,6 @@
 //! `mcpServers` of server.json, in the shape every MCP client uses.
 
+use cortex_types::without_known;
 use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -20,8 +21,17 @@ pub struct McpServers(pub(super) BTreeMap<String, McpServer>);
 /// How one server is reached. Values of `env` and `headers` may be secrets and are never shown.
 #[derive(Debug, Clone)]
 pub enum McpServer {
-    Stdio { command: String, args: Vec<String>, env: BTreeMap<String, SecretString>, cwd: Option<PathBuf> },
-    Http { url: Url, headers: Vec<(HeaderName, SecretString)> },
+    Stdio {
+        command: String,
+        args: Vec<String>,
+        env: BTreeMap<String, SecretString>,
+        cwd: Option<PathBuf>,
+        unconfined: bool,
+    },
+    Http {
+        url: Url,
+        headers: Vec<(HeaderName, SecretString)>,
+    },
 }
 
 /// What is wrong with an entry of `mcpServers`, and how to put it right.
@@ -46,6 +56,9 @@ struct Entry {
     url: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, SecretString>,
+    /// Whether it may also use the folders that are closed to other servers.
+    #[serde(default)]
+    unconfined: bool,
     #[serde(default)]
     disabled: bool,
     /// Other clients' lists of tools that need no consent. Taken, so that a block can be copied, and not followed.
@@ -72,6 +85,12 @@ impl McpServers {
         self.0.keys().map(String::as_str)
     }
 
+    /// The servers that may use folders that are closed to others.
+    pub fn unconfined(&self) -> impl Iterator<Item = &str> {
+        let is_open = |server: &McpServer| matches!(server, McpServer::Stdio { unconfined: true, .. });
+        self.0.iter().filter(move |(_, server)| is_open(server)).map(|(name, _)| name.as_str())
+    }
+
     /// Every value of `env` and `headers`: what a log must not show.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretString> {
         self.0.values().flat_map(McpServer::secrets)
@@ -79,6 +98,11 @@ impl McpServers {
 }
 
 impl McpServer {
+    /// What the server said, without the secrets it was given.
+    pub(super) fn without_secrets(&self, said: &str) -> String {
+        without_known(said, self.secrets().into_iter().map(|secret| secret.expose_secret()))
+    }
+
     fn secrets(&self) -> Vec<&SecretString> {
         match self {
             Self::Stdio { env, .. } => env.values().collect(),
@@ -106,7 +130,7 @@ impl TryFrom<BTreeMap<String, Entry>> for McpServers {
             if part.is_empty() || part.len() > SERVER_NAME_CHARS_MAX {
                 return Err(wrong(format!("a name has 1 to {SERVER_NAME_CHARS_MAX} characters")));
             }
-            if let Some(other) = parts.insert(part.clone(), name.clone()) {
+            if let Some(other) = parts.insert(part.to_ascii_lowercase(), name.clone()) {
                 return Err(wrong(format!(
                     "its tools would be called {part}.…, as those of {other:?}; rename one"
                 )));
@@ -135,7 +159,13 @@ impl Entry {
                     return Err(format!("env: {name:?} is not a variable name"));
                 }
                 let command = command.clone();
-                Ok(McpServer::Stdio { command, args: self.args, env: self.env, cwd: self.cwd })
+                Ok(McpServer::Stdio {
+                    command,
+                    args: self.args,
+                    env: self.env,
+                    cwd: self.cwd,
+                    unconfined: self.unconfined,
+                })
             }
             (None, Some(url)) if fits(Kind::Http) => {
                 Ok(McpServer::Http { url: http_url(url)?, headers: http_headers(self.headers)? })

@@ -3,10 +3,11 @@
 use super::McpSettings;
 use super::child::McpChild;
 use super::config::McpServer;
+use super::http::BoundedClient;
 use crate::tls;
+use ::http::HeaderValue;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use http::HeaderValue;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProtocolVersion,
 };
@@ -84,7 +85,7 @@ impl Connection {
     ) -> Result<Self, String> {
         match server {
             McpServer::Stdio { command, .. } => {
-                let started = McpChild::start(name, server, &settings.environment);
+                let started = McpChild::start(name, server, settings);
                 let (mut child, stdout, stdin) =
                     started.map_err(|error| format!("{command:?} cannot be started: {error}"))?;
                 let transport =
@@ -213,7 +214,7 @@ async fn subscribe(running: &RunningService<RoleClient, Listener>) -> Option<Sub
     }
 }
 
-fn http_transport(server: &McpServer) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+fn http_transport(server: &McpServer) -> Result<StreamableHttpClientTransport<BoundedClient>, String> {
     let McpServer::Http { url, headers } = server else {
         return Err("this server has no url".to_owned());
     };
@@ -227,7 +228,8 @@ fn http_transport(server: &McpServer) -> Result<StreamableHttpClientTransport<re
         value.set_sensitive(true);
         config.custom_headers.insert(name.clone(), value);
     }
-    Ok(StreamableHttpClientTransport::with_client(http_client()?, config))
+    let client = BoundedClient { inner: http_client()?, message_bytes_max: MESSAGE_BYTES_MAX };
+    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 /// Redirects are refused: a redirected request would carry the headers to another host.

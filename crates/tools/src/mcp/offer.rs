@@ -74,9 +74,13 @@ impl Offer {
     }
 
     fn free(&self, definition: ToolDefinition) -> Result<ToolDefinition, String> {
-        match self.tools.get(&definition.name) {
+        let look = definition.name.look();
+        match self.tools.values().find(|tool| tool.definition.name.look() == look) {
             None => Ok(definition),
-            Some(taken) => Err(format!("{:.100?} is already called {}", taken.original, definition.name)),
+            Some(taken) => {
+                let (original, name) = (&taken.original, &taken.definition.name);
+                Err(format!("{original:.100?} is already called {name}"))
+            }
         }
     }
 

@@ -76,6 +76,8 @@ impl Supervisor {
                     error
                 }
             };
+            // A dying server may tell its environment; the reason is shown in many places.
+            let error = self.server.without_secrets(&error);
             failures = if started.elapsed() > STEADY_AFTER { 1 } else { failures.saturating_add(1) };
             let retry_in = self.settings.backoff(failures);
             tracing::warn!(server = %self.name, %error, retry_ms = retry_in.as_millis(), "an MCP server is down");

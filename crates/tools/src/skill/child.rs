@@ -1,8 +1,9 @@
 //! The child's side of `skillIsolation: "process"`: one engine between two pipes.
 
 use super::engine::{self, EngineWire, StopFlag, THREAD_STACK_BYTES};
-use super::wire::FromEngine;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use super::wire::{FromEngine, ToEngine};
+use crate::child::{confine_skill, forbid_processes};
+use crate::descriptors;
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
 use std::rc::Rc;
@@ -11,8 +12,14 @@ use std::sync::mpsc;
 /// Runs one skill's engine: lines of JSON in, lines of JSON out, until the input ends. The process should exit then:
 /// an engine that hangs in native code is left behind on its thread.
 pub fn run_skill_child(input: impl BufRead, output: impl Write + Send + 'static) -> std::io::Result<()> {
-    // A skill's memory holds what it was told; it must not end up in a core file.
-    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    descriptors::keep_from_children();
+    let mut lines = input.lines();
+    // The first line says which database it needs; everything else is given up before any of its code runs.
+    let Some(first) = lines.next().transpose()? else { return Ok(()) };
+    let first: ToEngine = serde_json::from_str(&first).map_err(std::io::Error::other)?;
+    if let ToEngine::Load(setup) = &first {
+        confine_skill(setup.db.as_deref(), setup.heap_mib)?;
+    }
     let (to_engine, inbox) = mpsc::channel();
     let stop = StopFlag::default();
     let engine_stop = stop.clone();
@@ -27,7 +34,11 @@ pub fn run_skill_child(input: impl BufRead, output: impl Write + Send + 'static)
             engine::run(EngineWire { inbox, send, stop: engine_stop });
         },
     )?;
-    for line in input.lines() {
+    forbid_processes()?;
+    if to_engine.send(first).is_err() {
+        return Ok(());
+    }
+    for line in lines {
         let message = serde_json::from_str(&line?).map_err(std::io::Error::other)?;
         if to_engine.send(message).is_err() || engine.is_finished() {
             break;

@@ -10,7 +10,9 @@ use std::path::{Component, Path, PathBuf};
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const SKILLS_MAX: usize = 200;
 const OTHERS_MAY_WRITE: u32 = 0o002;
-const PRIVATE_HELP: &str = "take the right away with chmod o-w";
+const GROUP_MAY_WRITE: u32 = 0o020;
+/// What root owns, only root can change.
+const ROOT: u32 = 0;
 
 /// A folder that holds one skill, already resolved to where it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,11 +136,20 @@ fn refuse_writable(shown: &Path, real: &Path) -> Result<(), SkillProblem> {
     let metadata = fs::metadata(real).map_err(|error| {
         SkillProblem::error(shown, format!("cannot be read: {error}"), "correct its name")
     })?;
-    if metadata.mode() & OTHERS_MAY_WRITE == 0 {
-        Ok(())
-    } else {
-        Err(SkillProblem::error(shown, "everybody on this machine may write it", PRIVATE_HELP))
+    let owner = metadata.uid();
+    if owner != ROOT && owner != rustix::process::geteuid().as_raw() {
+        let message = "belongs to another user of this machine, who can change it";
+        return Err(SkillProblem::error(shown, message, "make it your own with chown"));
     }
+    if metadata.mode() & OTHERS_MAY_WRITE != 0 {
+        let help = "take the right away with chmod o-w";
+        return Err(SkillProblem::error(shown, "everybody on this machine may write it", help));
+    }
+    if metadata.mode() & GROUP_MAY_WRITE != 0 {
+        let help = "take the right away with chmod g-w";
+        return Err(SkillProblem::error(shown, "everybody in its group may write it", help));
+    }
+    Ok(())
 }
 
 fn escape(shown: &Path) -> SkillProblem {

@@ -1,9 +1,11 @@
 //! A skill made ready to run: every file it imports, stripped and linked by name, and how to read its traces.
 
 use super::folder::SkillFolder;
+use super::manifest::SkillPermissions;
 use super::problem::{Place, SkillProblem};
 use super::strip::{SourcePlaces, SyntaxFault, strip};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 const MODULES_MAX: usize = 200;
@@ -24,6 +26,33 @@ pub(crate) struct Module {
     pub(crate) imports: BTreeMap<String, String>,
 }
 
+/// What is pinned when a skill is trusted: every file that it loads, as its author wrote it. What the files become
+/// is not: a newer server may write them differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CodeHash(pub(crate) [u8; 32]);
+
+impl CodeHash {
+    fn of(main: &str, sources: &BTreeMap<String, [u8; 32]>) -> Self {
+        let mut hasher = Sha256::new();
+        let mut add = |part: &[u8]| {
+            hasher.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+            hasher.update(part);
+        };
+        add(main.as_bytes());
+        for (name, source) in sources {
+            add(name.as_bytes());
+            add(source);
+        }
+        Self(hasher.finalize().into())
+    }
+
+    /// With what the code may reach.
+    pub(crate) fn with(self, permissions: &SkillPermissions) -> [u8; 32] {
+        let SkillPermissions { hosts, db } = permissions;
+        Sha256::new().chain_update(self.0).chain_update(format!("{hosts:?} {db}")).finalize().into()
+    }
+}
+
 /// Where the lines of a program came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Traces {
@@ -32,7 +61,10 @@ pub(crate) struct Traces {
 }
 
 /// Reads and strips the entry file and everything it imports.
-pub(crate) fn build(folder: &SkillFolder, main: &str) -> Result<(Program, Traces), Vec<SkillProblem>> {
+pub(crate) fn build(
+    folder: &SkillFolder,
+    main: &str,
+) -> Result<(Program, Traces, CodeHash), Vec<SkillProblem>> {
     let main = normal_path("", main).ok_or_else(|| {
         vec![SkillProblem::error(
             &folder.shown(main),
@@ -43,12 +75,14 @@ pub(crate) fn build(folder: &SkillFolder, main: &str) -> Result<(Program, Traces
     let mut program = Program { main: main.clone(), modules: BTreeMap::new() };
     let mut traces = Traces { skill: folder.name(), places: BTreeMap::new() };
     let (mut waiting, mut problems, mut bytes) = (vec![main], Vec::new(), 0);
+    let mut sources = BTreeMap::new();
     while let Some(name) = waiting.pop() {
         if program.modules.contains_key(&name) {
             continue;
         }
         match module(folder, &name) {
-            Ok((module, places)) => {
+            Ok((module, places, source)) => {
+                sources.insert(name.clone(), source);
                 bytes += module.js.len();
                 waiting.extend(module.imports.values().cloned());
                 program.modules.insert(name.clone(), module);
@@ -65,18 +99,24 @@ pub(crate) fn build(folder: &SkillFolder, main: &str) -> Result<(Program, Traces
             break;
         }
     }
-    if problems.is_empty() { Ok((program, traces)) } else { Err(problems) }
+    if problems.is_empty() {
+        let code = CodeHash::of(&program.main, &sources);
+        Ok((program, traces, code))
+    } else {
+        Err(problems)
+    }
 }
 
-fn module(folder: &SkillFolder, name: &str) -> Result<(Module, SourcePlaces), Vec<SkillProblem>> {
+fn module(folder: &SkillFolder, name: &str) -> Result<(Module, SourcePlaces, [u8; 32]), Vec<SkillProblem>> {
     let source = folder.read(name).map_err(|problem| vec![problem])?;
     let path = folder.shown(name);
+    let hash = Sha256::digest(source.as_bytes()).into();
     if name.ends_with(".json") {
         return match serde_json::from_str::<serde::de::IgnoredAny>(&source) {
             Ok(_) => {
                 let module =
                     Module { js: format!("export default {};", source.trim()), imports: BTreeMap::new() };
-                Ok((module, SourcePlaces::default()))
+                Ok((module, SourcePlaces::default(), hash))
             }
             Err(error) => {
                 let place = Place { line: error.line(), column: error.column() };
@@ -107,7 +147,7 @@ fn module(folder: &SkillFolder, name: &str) -> Result<(Module, SourcePlaces), Ve
         }
     }
     if problems.is_empty() {
-        Ok((Module { js: stripped.js, imports }, stripped.places))
+        Ok((Module { js: stripped.js, imports }, stripped.places, hash))
     } else {
         Err(problems)
     }

@@ -11,7 +11,7 @@ use super::worker::LivingThreads;
 use super::{SkillIsolation, SkillOptions};
 use crate::registry::ToolProvider;
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
-use crate::trust::{TrustStore, TrustStoreError, pin_definitions, trust_definitions};
+use crate::trust::{TrustStore, TrustStoreError, pin_group, trust_group};
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
@@ -26,6 +26,7 @@ pub struct Skill {
     pub folder: PathBuf,
     pub tools: Vec<ToolDefinition>,
     pub state: SkillState,
+    code: [u8; 32],
     keeper: Keeper,
 }
 
@@ -35,6 +36,8 @@ pub enum SkillState {
     Ready,
     /// These tools say something else of themselves than when they were trusted.
     Changed(Vec<ToolName>),
+    /// Its code is another one than when it was trusted, whatever its tools say of themselves.
+    CodeChanged,
 }
 
 /// Every loaded skill, by id.
@@ -62,13 +65,17 @@ impl SkillSet {
             return Err(problems);
         }
         for skill in loaded.skills.values_mut() {
-            let changed = pin_definitions(&skill.tools, trusted).await.map_err(|error| {
+            let group = &skill.manifest.id;
+            let found = pin_group(group, skill.code, &skill.tools, trusted).await.map_err(|error| {
                 let path = skill.folder.join(MANIFEST_FILE);
                 vec![SkillProblem::error(&path, error.to_string(), "look at the server's database")]
             })?;
-            if !changed.is_empty() {
-                skill.state = SkillState::Changed(changed);
-            }
+            let named: Vec<ToolName> = found.changed.into_iter().chain(found.added).collect();
+            skill.state = match named.is_empty() {
+                false => SkillState::Changed(named),
+                true if found.has_new_code => SkillState::CodeChanged,
+                true => SkillState::Ready,
+            };
         }
         Ok(loaded)
     }
@@ -126,7 +133,7 @@ impl SkillSet {
     /// Trusts a skill as it is now; its tools are offered at once.
     pub async fn trust(&self, id: &str, trusted: &dyn TrustStore) -> Result<(), TrustError> {
         let skill = self.skills.get(id).ok_or_else(|| TrustError::NoSkill(id.to_owned()))?;
-        trust_definitions(&skill.tools, trusted).await?;
+        trust_group(id, skill.code, &skill.tools, trusted).await?;
         if skill.state != SkillState::Ready {
             self.trusted_since.write().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
         }
@@ -160,7 +167,7 @@ impl ToolRunner for SkillSet {
                 let mutation = tool.map_or(Mutation::Undeclared, |tool| tool.mutation);
                 skill.keeper.call(name, mutation, arguments_json, context).await
             }
-            state @ SkillState::Changed(_) => {
+            state @ (SkillState::Changed(_) | SkillState::CodeChanged) => {
                 Err(ToolCallError::NotRun(format!("{}: {state}", name.skill())))
             }
         }
@@ -192,6 +199,9 @@ impl std::fmt::Display for SkillState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Ready => f.write_str("ready"),
+            Self::CodeChanged => {
+                f.write_str("disabled until it is trusted again: its code changed since it was trusted")
+            }
             Self::Changed(tools) => {
                 let names: Vec<&str> = tools.iter().map(ToolName::as_str).collect();
                 write!(
@@ -218,7 +228,8 @@ async fn open(
     options: &SkillOptions,
 ) -> Result<(Skill, Vec<SkillProblem>), Vec<SkillProblem>> {
     let manifest = folder.manifest()?;
-    let (program, traces) = program::build(folder, &manifest.main)?;
+    let (program, traces, code) = program::build(folder, &manifest.main)?;
+    let code = code.with(&manifest.permissions);
     let keeper = Keeper {
         setup: EngineSetup {
             skill: manifest.id.clone(),
@@ -238,7 +249,7 @@ async fn open(
         keeper.load().await.map_err(|trace| vec![load_problem(folder, &manifest, &keeper, &trace)])?;
     let (tools, findings) = definitions(folder, &manifest, listed).await?;
     let folder = folder.shown("");
-    Ok((Skill { manifest, folder, tools, state: SkillState::Ready, keeper }, findings))
+    Ok((Skill { manifest, folder, tools, state: SkillState::Ready, code, keeper }, findings))
 }
 
 /// An absolute path: a child process works in another folder.

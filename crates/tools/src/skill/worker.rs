@@ -3,14 +3,17 @@
 use super::SkillIsolation;
 use super::engine::{self, EngineWire, StopFlag, THREAD_STACK_BYTES};
 use super::wire::{FromEngine, ToEngine};
+use crate::child::{GroupChild, Start};
 use futures::{SinkExt, StreamExt};
-use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as thread_channel;
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio_util::codec::{FramedRead, FramedWrite, LinesCodec};
 
@@ -42,7 +45,7 @@ pub(crate) struct ThreadWorker {
 }
 
 pub(crate) struct ProcessWorker {
-    child: Child,
+    running: GroupChild,
     to_child: FramedWrite<ChildStdin, LinesCodec>,
     from_child: FramedRead<ChildStdout, LinesCodec>,
 }
@@ -56,9 +59,7 @@ impl Worker {
         match isolation {
             SkillIsolation::Thread => ThreadWorker::start(skill, living).map(Self::Thread),
             SkillIsolation::Process { program, args } => {
-                let mut command = Command::new(program);
-                command.args(args);
-                ProcessWorker::start(command).map(|worker| Self::Process(Box::new(worker)))
+                ProcessWorker::start(program, args).map(|worker| Self::Process(Box::new(worker)))
             }
         }
     }
@@ -88,7 +89,7 @@ impl Worker {
     pub(crate) fn is_running(&mut self) -> bool {
         match self {
             Self::Thread(worker) => !worker.from_engine.is_closed(),
-            Self::Process(worker) => matches!(worker.child.try_wait(), Ok(None)),
+            Self::Process(worker) => matches!(worker.running.child.try_wait(), Ok(None)),
         }
     }
 
@@ -96,7 +97,7 @@ impl Worker {
     pub(crate) fn process_id(&self) -> Option<u32> {
         match self {
             Self::Thread(_) => None,
-            Self::Process(worker) => worker.child.id(),
+            Self::Process(worker) => worker.running.child.id(),
         }
     }
 }
@@ -130,33 +131,23 @@ impl Drop for ThreadWorker {
 }
 
 impl ProcessWorker {
-    fn start(mut command: Command) -> std::io::Result<Self> {
-        let mut child = command
-            .env_clear()
-            .current_dir("/")
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
+    fn start(program: &Path, args: &[String]) -> std::io::Result<Self> {
+        let start = Start {
+            program,
+            args: args.iter().map(OsString::from).collect(),
+            environment: BTreeMap::new(),
+            folder: Some(Path::new("/")),
+            stderr: Stdio::null(),
+        };
+        let mut running = start.spawn()?;
         let no_pipe = || std::io::Error::other("the child has no pipes");
-        let to_child = child.stdin.take().ok_or_else(no_pipe)?;
-        let from_child = child.stdout.take().ok_or_else(no_pipe)?;
+        let to_child = running.child.stdin.take().ok_or_else(no_pipe)?;
+        let from_child = running.child.stdout.take().ok_or_else(no_pipe)?;
         Ok(Self {
-            child,
+            running,
             to_child: FramedWrite::new(to_child, LinesCodec::new_with_max_length(LINE_BYTES_MAX)),
             from_child: FramedRead::new(from_child, LinesCodec::new_with_max_length(LINE_BYTES_MAX)),
         })
-    }
-}
-
-impl Drop for ProcessWorker {
-    fn drop(&mut self) {
-        let group = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(Err(error)) = group.map(|group| kill_process_group(group, Signal::KILL)) {
-            tracing::debug!(%error, "a skill's process was gone before it was killed");
-        }
     }
 }
 

@@ -5,12 +5,14 @@
 mod calendar;
 mod calendar_cache;
 mod calendar_hostile;
+mod child;
 mod egress;
 mod egress_parts;
 mod egress_table;
 mod http_get;
 mod mcp;
 mod mcp_faults;
+mod mcp_http;
 mod mcp_parts;
 mod mcp_turn;
 mod mcp_wait;

@@ -55,7 +55,7 @@ def call(request, name):
         calls.write(name + "\n")
     if name == "whoami":
         fds = sorted(int(fd) for fd in os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else []
-        about = {"env": sorted(os.environ), "group": os.getpgid(0) == os.getpid(), "pid": os.getpid(), "fds": fds}
+        about = {"env": sorted(os.environ), "group": os.getpgid(0) in (os.getpid(), os.getppid()), "pid": os.getpid(), "fds": fds}
         text(request, json.dumps(about))
     elif name == "grow":
         tools.append({"name": "grown", "inputSchema": SCHEMA})

@@ -1,7 +1,9 @@
 //! What the MCP tests share: where the third party's server is, settings that hurry, and calls.
 
 use cortex_testkit::eventually;
-use cortex_tools::{CallContext, McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner};
+use cortex_tools::{
+    CallContext, ChildHost, McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner,
+};
 use cortex_types::{Millis, TopicRef};
 use serde_json::{Value, json};
 use std::net::TcpListener;
@@ -51,9 +53,19 @@ pub(crate) fn settings() -> McpSettings {
     environment.insert("CORTEX_SECRET_KEY".to_owned(), "k".to_owned());
     McpSettings {
         environment,
+        host: Some(host(Vec::new())),
         first_backoff: Duration::from_millis(50),
         longest_backoff: Duration::from_millis(200),
         ..McpSettings::default()
+    }
+}
+
+/// What stands between us and every server, as it does in `cortex`.
+pub(crate) fn host(closed: Vec<PathBuf>) -> ChildHost {
+    ChildHost {
+        program: env!("CARGO_BIN_EXE_skill-child").into(),
+        args: vec!["child-host".to_owned()],
+        closed,
     }
 }
 

@@ -120,3 +120,34 @@ async fn a_tool_that_describes_itself_anew_is_held_back_until_it_is_trusted() {
     assert_eq!(held_back(&server).await, [line]);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_tool_that_a_server_adds_later_waits_until_it_is_trusted() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (servers, calls) = faults("initialize", folder.path());
+    let mut server = ServerSetup::new(TestModels::Offline)
+        .tools(move |tools| {
+            tools.mcp_servers = servers.clone();
+            tools.mcp = settings();
+        })
+        .start()
+        .await;
+    until_offered(&server, "faults.grow", true).await;
+    let event = say(&server, "use faults.grow {}").await;
+    last_reply(&server, &event).await;
+    let line =
+        "mcp faults: faults.grown was added since faults was trusted; `cortex skill trust faults` offers it";
+    eventually("it is held back", async || (held_back(&server).await == [line]).then_some(())).await;
+    assert_eq!(offered(&server, "faults.grown").await, [Value::Null; 0]);
+    let event = say(&server, "use faults.grown {}").await;
+    last_reply(&server, &event).await;
+    assert_eq!(std::fs::read_to_string(&calls).unwrap(), "grow\n", "it was not called");
+    let trusted = server.post("/api/v2/tools/faults/trust", &json!({})).await;
+    assert_eq!(trusted.status, 204);
+    assert_eq!(offered(&server, "faults.grown").await.len(), 1);
+    assert_eq!(held_back(&server).await, [""; 0]);
+    server.stop().await;
+}

@@ -90,10 +90,13 @@ async fn a_call_that_is_not_in_order_tells_the_model_why() {
 fn two_tools_of_one_name_cannot_be_registered() {
     let echo: Arc<dyn ToolRunner> = Arc::new(Echo::default());
     // Models see `__` for the dot, so these two would be one to them.
-    for (one, other) in [("a.b", "a.b"), ("a.b__c", "a__b.c")] {
+    for (one, other) in
+        [("a.b", "a.b"), ("a.b__c", "a__b.c"), ("a.b_c", "a.b__c"), ("a.b", "A.B"), ("a.b-c", "a.b_c")]
+    {
         let both = [tool(one, Mutation::ReadOnly), tool(other, Mutation::ReadOnly)];
         let refused = Registry::builder().add_all(both, &echo).err();
-        assert_eq!(refused, Some(RegistryError::Duplicate(other.parse().unwrap())));
+        let (name, other) = (other.parse().unwrap(), one.parse().unwrap());
+        assert_eq!(refused, Some(RegistryError::Duplicate { name, other }));
     }
     let bad = ToolDefinition { input_schema_json: "[]".to_owned(), ..tool("a.b", Mutation::ReadOnly) };
     assert!(matches!(Registry::builder().add(bad, echo).err(), Some(RegistryError::BadSchema { .. })));
@@ -136,4 +139,21 @@ async fn tools_of_a_provider_come_and_go() {
     far.is_away.store(true, Ordering::SeqCst);
     assert_eq!(names(&registry), ["near.echo"]);
     assert!(registry.check("far.echo", r#"{"n":1}"#).await.is_err());
+}
+
+#[tokio::test]
+async fn a_tool_that_looks_like_an_earlier_one_is_refused_and_both_names_are_told() {
+    let (near, far) = (Arc::new(Echo::default()), Arc::new(Echo::default()));
+    let registry = Registry::builder()
+        .add(tool("far.Echo", Mutation::ReadOnly), near)
+        .unwrap()
+        .add_live(far as Arc<dyn ToolProvider>)
+        .build();
+    let names: Vec<String> = registry.definitions().iter().map(|tool| tool.name.to_string()).collect();
+    assert_eq!(names, ["far.Echo"]);
+    let told = registry.collisions();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("far.echo") && told[0].contains("far.Echo"), "{told:?}");
+    let refused = registry.check("far.echo", r#"{"n":1}"#).await.unwrap_err().to_string();
+    assert!(refused.contains("cannot be told from another tool"), "{refused}");
 }

@@ -81,9 +81,14 @@ impl Lines {
             (Some(printer), News::Reply(arrival) | News::Other(arrival)) => {
                 printer.print(screen.whole(arrival)?).map_err(no_editor)
             }
-            (Some(_), News::Preview(_) | News::PreviewVoid | News::Elsewhere(_) | News::Held { .. }) => {
-                Ok(())
-            }
+            (
+                Some(_),
+                News::Preview(_)
+                | News::PreviewVoid
+                | News::Waiting(_)
+                | News::Elsewhere(_)
+                | News::Held { .. },
+            ) => Ok(()),
             (None, news) => screen.show(news),
         }
     }

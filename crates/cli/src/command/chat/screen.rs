@@ -1,8 +1,8 @@
 //! What a chat shows: the preview where a person watches, and the delivered text always.
 
-use crate::connector::{Arrival, News, held_line};
+use crate::connector::{Arrival, News, held_line, waiting_line};
 use crate::context::Context;
-use crate::escape::for_terminal;
+use crate::escape::{for_terminal, json_for_terminal};
 use crate::exit::Failure;
 use crate::terminal::talk;
 
@@ -21,20 +21,23 @@ impl<'a> Screen<'a> {
         let terminal = &self.context.terminal;
         match news {
             News::Preview(text) if terminal.stdout_is_terminal && !terminal.json => {
-                terminal.print_raw(&terminal.safe(text))?;
+                terminal.print_piece(text)?;
                 self.preview.push_str(text);
             }
             News::Preview(_) => {}
+            // Where the answer is seen to grow, nobody has to be told.
+            News::Waiting(_) if !self.preview.is_empty() => {}
+            News::Waiting(why) => talk(&waiting_line(why)),
             News::PreviewVoid if self.preview.is_empty() => {}
             News::PreviewVoid => {
-                terminal.print_raw("\n(once more)\n")?;
+                terminal.print_piece("\n(once more)\n")?;
                 self.preview.clear();
             }
             // The preview was the whole reply: it stands there already.
             News::Reply(arrival)
                 if !self.preview.is_empty() && self.preview.trim() == arrival.text.trim() =>
             {
-                terminal.print_raw("\n")?;
+                terminal.print_piece("\n")?;
                 self.preview.clear();
             }
             News::Elsewhere(sent) => {
@@ -61,7 +64,7 @@ impl<'a> Screen<'a> {
 
     fn end_preview(&mut self) -> Result<(), Failure> {
         if !self.preview.is_empty() {
-            self.context.terminal.print_raw("\n")?;
+            self.context.terminal.print_piece("\n")?;
             self.preview.clear();
         }
         Ok(())
@@ -71,20 +74,22 @@ impl<'a> Screen<'a> {
     pub(super) fn whole(&self, arrival: &Arrival) -> Result<String, Failure> {
         let text = self.text(arrival)?;
         let parts = [self.elsewhere(arrival), Some(text), self.hint(arrival)];
-        Ok(parts.into_iter().flatten().map(|part| part + "\n").collect())
+        let whole: String = parts.into_iter().flatten().map(|part| part + "\n").collect();
+        Ok(for_terminal(&whole).into_owned())
     }
 
     fn text(&self, arrival: &Arrival) -> Result<String, Failure> {
         if self.context.terminal.json {
-            return serde_json::to_string(arrival).map_err(|error| Failure::Plain(error.to_string()));
+            let text = serde_json::to_string(arrival).map_err(|error| Failure::Plain(error.to_string()))?;
+            return Ok(json_for_terminal(&text).into_owned());
         }
-        Ok(self.context.terminal.safe(&arrival.text).into_owned())
+        Ok(arrival.text.clone())
     }
 
     /// Where it belongs, when that is another conversation.
     fn elsewhere(&self, arrival: &Arrival) -> Option<String> {
         let is_elsewhere = arrival.topic_key != self.topic && !self.context.terminal.json;
-        is_elsewhere.then(|| format!("(in {})", for_terminal(&arrival.topic_key)))
+        is_elsewhere.then(|| format!("(in {})", arrival.topic_key))
     }
 
     /// How to answer what it asks.

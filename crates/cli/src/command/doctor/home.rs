@@ -4,12 +4,18 @@ use super::Check;
 use crate::home::Home;
 use cortex_store::{Checkup, HomeCounts, check_up};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// What holds messages and keys.
-const PRIVATE_FILES: [&str; 4] = ["cortex.db", "cortex.db-wal", "cortex.db-shm", "credentials"];
+/// What holds messages and keys, by how a name in the home begins.
+const PRIVATE: [&str; 8] =
+    ["cortex.db", "credentials", "chat_history", "logs", "data", "connectors", "run", "before-restore-"];
+/// Most files that are looked at and most that are named.
+const FILES_MAX: usize = 10_000;
+const NAMED_MAX: usize = 10;
+const DEPTH_MAX: usize = 6;
 
-pub(super) fn checks(home: &Home) -> Vec<Check> {
+/// Whether the home is there and nobody else's; `holds_secrets` when its settings do.
+pub(super) fn checks(home: &Home, holds_secrets: bool) -> Vec<Check> {
     let path = home.path();
     let Some(mode) = mode_of(path) else {
         return vec![Check::warning(
@@ -21,7 +27,7 @@ pub(super) fn checks(home: &Home) -> Vec<Check> {
         let message = format!("{} is not a folder; move it away, or give another --home", path.display());
         return vec![Check::problem("home", message)];
     }
-    vec![privacy(path, mode), files(path)]
+    vec![privacy(path, mode), files(path, holds_secrets)]
 }
 
 fn privacy(path: &Path, mode: u32) -> Check {
@@ -32,16 +38,42 @@ fn privacy(path: &Path, mode: u32) -> Check {
     }
 }
 
-fn files(home: &Path) -> Check {
-    let open: Vec<String> = PRIVATE_FILES
-        .iter()
-        .map(|name| home.join(name))
-        .filter(|path| mode_of(path).is_some_and(|mode| mode & 0o077 != 0))
-        .map(|path| path.display().to_string())
-        .collect();
-    match open.is_empty() {
-        true => Check::ok("files", "database and credentials are their owner's alone"),
-        false => Check::problem("files", format!("others can read them; chmod 600 {}", open.join(" "))),
+/// Private files that others can read, and any file that others can write.
+fn files(home: &Path, holds_secrets: bool) -> Check {
+    let mut all = Vec::new();
+    walk(home, 0, &mut all);
+    let is_private = |path: &Path| {
+        let below = path.strip_prefix(home).unwrap_or(path);
+        let name = below.to_string_lossy();
+        PRIVATE.iter().any(|private| name.starts_with(private)) || (holds_secrets && name == "server.json")
+    };
+    let is_wrong = |path: &PathBuf| {
+        let closed = if is_private(path) { 0o077 } else { 0o022 };
+        mode_of(path).is_some_and(|mode| mode & closed != 0)
+    };
+    let open: Vec<String> =
+        all.iter().filter(|path| is_wrong(path)).map(|path| path.display().to_string()).collect();
+    match open.len() {
+        0 => Check::ok("files", "database and credentials are their owner's alone"),
+        count => {
+            let more =
+                if count > NAMED_MAX { format!(" and {} more", count - NAMED_MAX) } else { String::new() };
+            let named = open[..count.min(NAMED_MAX)].join(" ");
+            Check::problem("files", format!("others can read or change them; chmod 600 {named}{more}"))
+        }
+    }
+}
+
+/// Regular files; nothing is followed.
+fn walk(folder: &Path, depth: usize, all: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth < DEPTH_MAX => walk(&entry.path(), depth + 1, all),
+            Ok(kind) if kind.is_file() && all.len() < FILES_MAX => all.push(entry.path()),
+            Ok(_) | Err(_) => {}
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the settings open, to whom, and what they close.
 
 use super::Check;
-use crate::config::{Effective, Settings, host_address};
+use crate::config::{Effective, Isolation, Settings, host_address};
 use crate::escape::one_line;
 use cortex_types::ChannelMode;
 
@@ -63,6 +63,27 @@ pub(super) fn users(seen: &[String], settings: &Settings) -> Check {
         named.join(", ")
     );
     Check::warning("users", message)
+}
+
+/// What skills and MCP servers could do that other systems would not let them.
+pub(super) fn children(settings: &Settings) -> Check {
+    let mut gaps = cortex_tools::confinement_gaps();
+    let has_skills = !settings.skill_dirs.is_empty();
+    if settings.skill_isolation == Isolation::Thread && has_skills {
+        gaps.push(
+            "skills run inside the server; set skillIsolation to \"process\" to keep them apart".to_owned(),
+        );
+    }
+    let unconfined: Vec<&str> = settings.mcp_servers.unconfined().collect();
+    if !unconfined.is_empty() {
+        gaps.push(format!("{} may read this home (unconfined)", one_line(&unconfined.join(", "), 120)));
+    }
+    let is_used = has_skills || !settings.mcp_servers.is_empty();
+    if gaps.is_empty() || !is_used {
+        Check::ok("children", "skills and MCP servers are kept from this home and its keys")
+    } else {
+        Check::warning("children", gaps.join("; "))
+    }
 }
 
 /// Answers to webhooks that nothing here fetches.

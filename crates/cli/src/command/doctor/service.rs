@@ -1,4 +1,4 @@
-//! The server and what it leans on: models, the memory service, vectors.
+//! The server and what it leans on: the memory service, vectors.
 
 use super::Check;
 use crate::config::{Effective, Settings};
@@ -6,12 +6,10 @@ use crate::context::Context;
 use crate::exit::Failure;
 use crate::home::Home;
 use crate::{assemble, connect, daemon};
-use cortex_api::{MemoryState, ModelStatus, ServerStatus};
-use cortex_models::{Models, Timeouts, http_client};
+use cortex_api::{MemoryState, ServerStatus};
+use cortex_models::{Timeouts, http_client};
 use cortex_runtime::{EngramClient, EngramSetting};
 use cortex_store::VectorCounts;
-use cortex_types::SystemClock;
-use std::sync::Arc;
 
 /// What the server said, if it runs.
 pub(super) struct Server {
@@ -43,41 +41,6 @@ pub(super) async fn server(home: &Home, context: &Context) -> Server {
 async fn asked(context: &Context) -> Result<(ServerStatus, MemoryState), Failure> {
     let client = connect::client(context)?;
     Ok((client.status().await?, client.memory_state().await?))
-}
-
-/// The models that answer, by the running server or as a start would choose them.
-pub(super) async fn model(
-    running: Option<Vec<ModelStatus>>,
-    settings: &Settings,
-    effective: &Effective,
-    context: &Context,
-) -> Check {
-    let chosen = match running {
-        Some(models) => Ok(models.into_iter().map(|model| (model.kind, model.model)).collect()),
-        None => would_choose(settings, effective, context).await,
-    };
-    let models: Vec<(String, String)> = match chosen {
-        Ok(models) => models,
-        Err(failure) => return Check::problem("model", failure.to_string()),
-    };
-    if models.iter().all(|(kind, _)| kind == "offline") {
-        let message = "the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or \
-                       synapseUrl, and start again";
-        return Check::warning("model", message);
-    }
-    let shown: Vec<String> = models.into_iter().map(|(kind, model)| format!("{kind} {model}")).collect();
-    Check::ok("model", shown.join(", "))
-}
-
-async fn would_choose(
-    settings: &Settings,
-    effective: &Effective,
-    context: &Context,
-) -> Result<Vec<(String, String)>, Failure> {
-    let config = assemble::models(settings, settings.model.as_ref(), effective, &context.environment)?;
-    let models = Models::assemble(config, Arc::new(SystemClock::start())).await;
-    let models = models.map_err(|error| assemble::models_failure(&error, effective))?;
-    Ok(models.describe().into_iter().map(|model| (model.provider.to_owned(), model.model)).collect())
 }
 
 /// Who keeps the memory, and whether he answers (D25).

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         if !has_errors {
             lines.push(format!("{}: the skill is in order", args.dir.display()));
         }
-        terminal.print(&terminal.safe(&lines.join("\n")))?;
+        terminal.print(&lines.join("\n"))?;
     }
     Ok(if has_errors { Exit::Error } else { Exit::Ok })
 }

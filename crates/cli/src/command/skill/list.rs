@@ -3,7 +3,7 @@
 use super::{asks_first, configured};
 use crate::config::Settings;
 use crate::context::Context;
-use crate::escape::one_line;
+use crate::escape::{one_line, value};
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use crate::{connect, daemon};
@@ -82,7 +82,7 @@ fn show(list: &ToolList, context: &Context) -> Result<(), Failure> {
         terminal.print_table(&["tool", "from", "asks first", "what it does"], &rows)?;
     }
     for line in &list.held_back {
-        terminal.print(&terminal.safe(&format!("held back: {line}")))?;
+        terminal.print(&format!("held back: {}", value(line)))?;
     }
     Ok(())
 }

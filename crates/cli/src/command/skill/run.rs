@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let tool = args.tool.as_str();
         context.terminal.print_json(&serde_json::json!({"tool": tool, "content": outcome.text}))?;
     } else {
-        context.terminal.print(&context.terminal.safe(&outcome.text))?;
+        context.terminal.print(&outcome.text)?;
     }
     Ok(Exit::Ok)
 }

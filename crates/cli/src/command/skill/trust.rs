@@ -7,7 +7,7 @@ use crate::home::HomeError;
 use crate::{connect, daemon};
 use cortex_api::ClientError;
 use cortex_store::{HomeLock, LockError, Store, StoreConfig};
-use cortex_tools::{SkillSet, StoredTrust, trust_definitions};
+use cortex_tools::{SkillSet, StoredTrust};
 use cortex_types::SystemClock;
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ async fn trust_here(id: &str, context: &Context) -> Result<(), Failure> {
     let trust = StoredTrust { store, clock: Arc::new(SystemClock::start()) };
     let mut settled = Ok(());
     for skill in skills.skills() {
-        settled = trust_definitions(&skill.tools, &trust).await;
+        settled = skills.trust(&skill.manifest.id, &trust).await;
     }
     drop(trust);
     thread.close();

@@ -169,7 +169,7 @@ async fn nobody_without_a_key_speaks_for_a_source_that_has_one() {
 #[tokio::test]
 async fn a_source_is_one_connector_and_a_connector_one_source() {
     let server = ServerSetup::echoing().start().await;
-    let mut first = TestConnector::connect(&server, "").await;
+    let mut first = TestConnector::of_owner(&server, "").await;
     first.send(&said_over("m", "c", "1", "hello")).await;
     first.event().await;
     let mut same_source = said_over("another", "c", "2", "hello");
@@ -177,12 +177,12 @@ async fn a_source_is_one_connector_and_a_connector_one_source() {
     let mut same_name = said_over("m", "c", "3", "hello");
     same_name["source"] = json!("urn:connector:another");
     for taken in [same_source, same_name] {
-        let mut other = TestConnector::connect(&server, "").await;
+        let mut other = TestConnector::of_owner(&server, "").await;
         other.send(&taken).await;
         let told = other.event().await;
         assert_eq!(told["data"]["code"], "forbidden", "{told}");
     }
-    let mut machine = TestConnector::connect(&server, "").await;
+    let mut machine = TestConnector::of_owner(&server, "").await;
     machine.send(&said_over("cron", "c", "4", "hello")).await;
     assert_eq!(machine.event().await["data"]["code"], "invalid_event");
 }

@@ -189,8 +189,8 @@ async fn a_reply_goes_to_the_socket_that_asked_and_to_no_other() {
 #[tokio::test]
 async fn two_connectors_with_the_same_conversation_share_nothing() {
     let server = ServerSetup::scripted(json!({ "otherwise": { "say": "{{history}}" } })).start().await;
-    let mut one = TestConnector::connect(&server, "").await;
-    let mut two = TestConnector::connect(&server, "").await;
+    let mut one = TestConnector::of_owner(&server, "").await;
+    let mut two = TestConnector::of_owner(&server, "").await;
     one.send(&said_over("one", "same", "1", "my secret")).await;
     assert_eq!(one.event().await["data"]["connectorId"], "one");
     two.send(&said_over("two", "same", "1", "hello")).await;
@@ -205,7 +205,7 @@ async fn two_connectors_with_the_same_conversation_share_nothing() {
 #[tokio::test]
 async fn a_proactive_message_waits_for_its_connector_and_goes_to_its_conversation() {
     let server = ServerSetup::echoing().start().await;
-    let mut connector = TestConnector::connect(&server, "").await;
+    let mut connector = TestConnector::of_owner(&server, "").await;
     let mut hello = said_over("m", "owner-chat", "1", "hello");
     hello["data"]["roomId"] = json!("!room:example.org");
     connector.send(&hello).await;
@@ -220,9 +220,9 @@ async fn a_proactive_message_waits_for_its_connector_and_goes_to_its_conversatio
     let ran = server.post(&format!("/api/v2/schedules/{id}/run"), &json!({})).await;
     assert!(ran.status < 300, "{}", ran.text());
     until_in_outbox(&server, "pending", 1).await;
-    let mut other = TestConnector::connect(&server, "?connectorId=another").await;
+    let mut other = TestConnector::of_owner(&server, "?connectorId=another").await;
     assert_eq!(other.so_far().await, [] as [Value; 0], "no other socket gets it");
-    let mut back = TestConnector::connect(&server, "?connectorId=m").await;
+    let mut back = TestConnector::of_owner(&server, "?connectorId=m").await;
     let tea = back.event().await;
     assert!(tea["data"]["text"].as_str().unwrap().contains("time for tea"), "{tea}");
     assert_eq!(tea["data"]["conversationId"], "owner-chat");

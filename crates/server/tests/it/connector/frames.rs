@@ -112,13 +112,13 @@ async fn an_event_for_a_channel_that_is_off_is_refused_and_one_in_shadow_is_not_
         })
         .start()
         .await;
-    let mut off = TestConnector::connect(&server, "").await;
+    let mut off = TestConnector::of_owner(&server, "").await;
     let (code, _) = refused(&mut off, &said_over("unlisted", "c", "1", "hello").to_string()).await;
     assert_eq!((code.as_str(), inbox_len(&server).await), ("channel_off", 0));
-    let mut on = TestConnector::connect(&server, "").await;
+    let mut on = TestConnector::of_owner(&server, "").await;
     on.send(&said_over("on", "c", "1", "hello")).await;
     assert_eq!(on.event().await["data"]["text"], "You said: hello", "the mode is that of the connectorId");
-    let mut quiet = TestConnector::connect(&server, "").await;
+    let mut quiet = TestConnector::of_owner(&server, "").await;
     let said = said_over("quiet", "c", "1", "hello");
     quiet.send(&said).await;
     let id = cortex_testkit::eventually("the event", async || {

@@ -45,7 +45,7 @@ async fn jobs(server: &cortex_testkit::RunningTestServer) -> usize {
 async fn a_question_has_buttons_and_a_click_approves_it() {
     for by_metadata in [false, true] {
         let server = asking().start().await;
-        let mut connector = TestConnector::connect(&server, "").await;
+        let mut connector = TestConnector::of_owner(&server, "").await;
         connector.send(&said_over("m", "c", "1", "stretch daily")).await;
         let question = connector.event().await;
         let buttons = question["data"]["payload"]["buttons"].as_array().unwrap();
@@ -68,7 +68,7 @@ async fn a_question_has_buttons_and_a_click_approves_it() {
 #[tokio::test]
 async fn a_strangers_click_changes_nothing() {
     let server = asking().start().await;
-    let mut connector = TestConnector::connect(&server, "").await;
+    let mut connector = TestConnector::of_owner(&server, "").await;
     let mut asked = said_over("m", "c", "1", "stretch daily");
     asked["data"]["userId"] = json!("ada");
     connector.send(&asked).await;
@@ -79,7 +79,7 @@ async fn a_strangers_click_changes_nothing() {
     connector.send(&stranger).await;
     let told = connector.event().await;
     assert!(told["data"]["text"].as_str().unwrap().contains("not yours"), "{told}");
-    let mut other = TestConnector::connect(&server, "").await;
+    let mut other = TestConnector::of_owner(&server, "").await;
     other.send(&said_over("other", "c", "3", data)).await;
     other.event().await;
     assert_eq!(jobs(&server).await, 0);
@@ -90,7 +90,7 @@ async fn a_strangers_click_changes_nothing() {
 #[tokio::test]
 async fn urgent_metadata_is_kept_and_attachments_are_told() {
     let server = ServerSetup::echoing().start().await;
-    let mut connector = TestConnector::connect(&server, "").await;
+    let mut connector = TestConnector::of_owner(&server, "").await;
     let mut event = said_over("m", "c", "1", "look");
     event["data"]["metadata"] = json!({ "priority": "urgent" });
     event["data"]["attachments"] = json!([{ "name": "cat.png", "type": "image/png" }]);

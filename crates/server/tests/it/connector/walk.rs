@@ -62,7 +62,7 @@ async fn a_connector_gets_a_session_says_something_and_is_answered() {
 #[tokio::test]
 async fn an_event_goes_into_the_inbox_as_the_seed_maps_it() {
     let server = ServerSetup::echoing().start().await;
-    let mut connector = TestConnector::connect(&server, "").await;
+    let mut connector = TestConnector::of_owner(&server, "").await;
     let mut inbound = example();
     inbound["traceparent"] = json!("00-abc-def-01");
     inbound["data"]["userId"] = json!("@ada:example.org");

@@ -1,0 +1,202 @@
+//! `cortex backup`.
+
+use crate::archive::{self, Manifest};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::home::{Home, HomeError};
+use crate::staging::{Staging, is_partial};
+use crate::terminal::talk;
+use cortex_store::{CopyProgress, HomeLock, MigrateError, check_copy, check_whole, copy_database};
+use cortex_types::limits::{BACKUP_DEPTH_MAX, BACKUP_FILES_MAX};
+use cortex_types::{Clock, SystemClock};
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The database in a home and in a backup.
+pub(super) const DATABASE: &str = "cortex.db";
+/// Folders of a home that belong to a running process or to the past.
+const LEFT_OUT: [&str; 2] = ["logs", "run"];
+/// How the folder with what a restore replaced begins.
+pub(super) const ASIDE: &str = "before-restore-";
+/// Files that SQLite keeps beside a database; a copy of the database has what is in them.
+const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Write this home into one file, also while the server runs
+///
+/// The backup holds the database and everything else in the home: settings, keys, workspace, the databases of skills and
+/// what connectors remember. Logs are left out, and so are skills that live outside of the home. The file is checked before
+/// it gets its name, and only you can read it: keep it as safe as the home itself.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file to write
+    file: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let file = &args.file;
+    if !home.database().exists() {
+        let message = format!("{} has no database yet; there is nothing to back up", home.path().display());
+        return Err(Failure::Coded { code: "no_database", message });
+    }
+    if file.is_dir() {
+        let message = format!("{} is a folder; name a file", file.display());
+        return Err(Failure::Coded { code: "is_a_folder", message });
+    }
+    if file.exists() && !args.force {
+        let message = format!("{} is there already; choose another name, or give --force", file.display());
+        return Err(Failure::Coded { code: "exists", message });
+    }
+    // With no server to share the home with, none may start in the middle and change schema or files.
+    let _lock = HomeLock::acquire(home.path()).ok();
+    let staging = Staging::beside(file)?;
+    let bar = bar();
+    let manifest = collect(&home, &staging, &bar)?;
+    seal(&manifest, &staging, file)?;
+    bar.finish_and_clear();
+    if context.terminal.json {
+        let (files, bytes) = (manifest.files.len(), manifest.bytes());
+        let shown = json!({"file": file, "files": files, "bytes": bytes, "schema": manifest.schema});
+        context.terminal.print_json(&shown)?;
+    } else {
+        let size = HumanBytes(manifest.bytes());
+        talk(&format!("backed up {} files, {size}, into {}", manifest.files.len(), file.display()));
+        talk(&format!("Restore it with: cortex --home <folder> restore {}", file.display()));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Copies what a backup holds into the staging folder, and checks every database there.
+fn collect(home: &Home, staging: &Staging, bar: &ProgressBar) -> Result<Manifest, Failure> {
+    let created_at = SystemClock::start().now().to_rfc3339();
+    let copy = staging.path().join(DATABASE);
+    let moved = |progress: CopyProgress| {
+        bar.set_length(progress.of);
+        bar.set_position(progress.pages);
+    };
+    copy_database(&home.database(), &copy, moved)
+        .map_err(|error| not_copied(DATABASE, &error.to_string()))?;
+    bar.set_message("checking");
+    let schema = check_copy(&copy).map_err(|error| match error {
+        MigrateError::Store(error) => {
+            not_copied(DATABASE, &format!("{error}; `cortex doctor` says more, and no backup was written"))
+        }
+        MigrateError::Newer { .. } | MigrateError::Foreign(_) | MigrateError::Backup { .. } => {
+            not_copied(DATABASE, &error.to_string())
+        }
+    })?;
+    let mut names = vec![DATABASE.to_owned()];
+    for name in files_of(home.path())? {
+        bar.set_message("copying files");
+        let (from, to) = (home.path().join(&name), staging.path().join(&name));
+        match copy_file(&from, &to) {
+            Ok(()) => names.push(name),
+            // A file that went away meanwhile is not part of this moment.
+            Err(_) if !from.exists() => {}
+            Err(reason) => return Err(not_copied(&name, &reason)),
+        }
+    }
+    bar.set_message("summing");
+    Manifest::of(staging.path(), &names, created_at, schema)
+        .map_err(|error| not_copied(DATABASE, &error.to_string()))
+}
+
+fn not_copied(name: &str, reason: &str) -> Failure {
+    Failure::Coded { code: "backup_failed", message: format!("{name}: {reason}") }
+}
+
+/// The files of a home besides its database, by their path below it, in order.
+fn files_of(home: &Path) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    walk(home, "", 0, &mut names).map_err(|error| HomeError::from_io(home, error))?;
+    names.sort();
+    if names.len() >= BACKUP_FILES_MAX {
+        let message = format!("the home has more than {BACKUP_FILES_MAX} files; move some out of it");
+        return Err(Failure::Coded { code: "too_many_files", message });
+    }
+    Ok(names)
+}
+
+fn walk(folder: &Path, below: &str, depth: usize, names: &mut Vec<String>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+        if is_partial(&name) || (below.is_empty() && is_left_out(&name)) {
+            continue;
+        }
+        let path = format!("{below}{name}");
+        if kind.is_dir() && depth < BACKUP_DEPTH_MAX {
+            walk(&entry.path(), &format!("{path}/"), depth + 1, names)?;
+        } else if kind.is_file() && names.len() < BACKUP_FILES_MAX && belongs(&entry.path(), &name) {
+            names.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn is_left_out(name: &str) -> bool {
+    LEFT_OUT.contains(&name) || name.starts_with(ASIDE) || name.starts_with(DATABASE)
+}
+
+/// No other backup, and nothing that a database's copy already has.
+fn belongs(path: &Path, name: &str) -> bool {
+    let is_companion = COMPANIONS
+        .iter()
+        .filter_map(|ending| name.strip_suffix(ending))
+        .any(|database| starts_with(&path.with_file_name(database), SQLITE));
+    !is_companion && !starts_with(path, archive::MAGIC.as_bytes())
+}
+
+fn starts_with(path: &Path, beginning: &[u8]) -> bool {
+    let mut bytes = vec![0; beginning.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut bytes)).is_ok() && bytes == beginning
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<(), String> {
+    if let Some(folder) = to.parent() {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| error.to_string())?;
+    }
+    if starts_with(from, SQLITE) {
+        copy_database(from, to, |_| {}).map_err(|error| error.to_string())?;
+        return check_whole(to).map_err(|error| error.to_string());
+    }
+    std::fs::copy(from, to).map(drop).map_err(|error| error.to_string())
+}
+
+/// Writes the backup under another name, reads it back, and gives it its name once it is on disk.
+fn seal(manifest: &Manifest, staging: &Staging, file: &Path) -> Result<(), Failure> {
+    let sealed = staging.path().join(".sealed");
+    let failed = |error: std::io::Error| Failure::from(HomeError::from_io(file, error));
+    let mut target =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&sealed).map_err(failed)?;
+    let broken = |error: archive::ArchiveError| not_copied(&file.display().to_string(), &error.to_string());
+    archive::write(manifest, staging.path(), &mut target).map_err(broken)?;
+    target.sync_all().map_err(failed)?;
+    drop(target);
+    let read_back = archive::read(File::open(&sealed).map_err(failed)?, |_, _| Ok(())).map_err(broken)?;
+    if read_back != *manifest {
+        return Err(not_copied(&file.display().to_string(), "it does not read back as it was written"));
+    }
+    std::fs::rename(&sealed, file).map_err(failed)?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+}
+
+/// A bar on stderr; draws nothing where no terminal reads.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_message("copying pages");
+    match ProgressStyle::with_template("{msg:14} {bar:30} {pos}/{len} {elapsed}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,166 @@
+//! `cortex restore`.
+
+use super::backup::{ASIDE, DATABASE};
+use crate::archive::{self, ArchiveError, ArchivedFile, Manifest};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::home::{Home, HomeError};
+use crate::staging::Staging;
+use crate::terminal::talk;
+use cortex_store::{HomeLock, LockError, check_copy, fold_log};
+use cortex_types::{Clock, SystemClock};
+use serde_json::json;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Put a backup into this home
+///
+/// Stop the server first. Every byte of the backup is checked before anything changes, and each file that is replaced is kept
+/// in a folder of the home. Messages that were delivered after the backup was made may be delivered again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A file that `cortex backup` wrote
+    file: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    // Before anything is made: a backup that cannot be used leaves no trace.
+    read(&args.file, |_, _| Ok(()))?;
+    make_folder(home.path())?;
+    let _lock = HomeLock::acquire(home.path()).map_err(|error| match error {
+        LockError::AlreadyRunning { pid } => Failure::Coded {
+            code: "server_runs",
+            message: format!("a server uses this home (pid {pid}); `cortex stop` it first"),
+        },
+        LockError::Unusable { path, source } => HomeError::from_io(&path, source).into(),
+    })?;
+    let staging = Staging::beside(&home.path().join("restore"))?;
+    let manifest = unpack(&args.file, &staging)?;
+    check_copy(&staging.path().join(DATABASE)).map_err(|error| refused(&args.file, &error.to_string()))?;
+    let aside = put_in_place(&manifest, &staging, &home)?;
+    if context.terminal.json {
+        let shown = json!({"home": home.path(), "files": manifest.files.len(), "createdAt": manifest.created_at, "aside": aside});
+        context.terminal.print_json(&shown)?;
+    } else {
+        let (files, home) = (manifest.files.len(), home.path().display());
+        talk(&format!("restored {files} files of {} into {home}", manifest.created_at));
+        if let Some(aside) = aside {
+            talk(&format!("The files that were there before are in {}", aside.display()));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn read(
+    file: &Path,
+    hand_on: impl FnMut(&ArchivedFile, &[u8]) -> std::io::Result<()>,
+) -> Result<Manifest, Failure> {
+    let archive = File::open(file).map_err(|error| Failure::Coded {
+        code: "no_backup",
+        message: format!("cannot read {}: {error}", file.display()),
+    })?;
+    let manifest = archive::read(archive, hand_on).map_err(|error| match error {
+        ArchiveError::Io(error) => Failure::Plain(format!("{}: {error}", file.display())),
+        error @ (ArchiveError::NotOurs
+        | ArchiveError::OtherFormat { .. }
+        | ArchiveError::Manifest
+        | ArchiveError::Block { .. }
+        | ArchiveError::Cut { .. }
+        | ArchiveError::Longer) => refused(file, &error.to_string()),
+    })?;
+    if !manifest.files.iter().any(|file| file.name == DATABASE) {
+        return Err(refused(file, "it holds no database"));
+    }
+    Ok(manifest)
+}
+
+fn refused(file: &Path, reason: &str) -> Failure {
+    let message = format!("{}: {reason}; nothing was changed, use another backup", file.display());
+    Failure::Coded { code: "backup_unusable", message }
+}
+
+/// Writes the files of the backup into the staging folder, each checked and on disk.
+fn unpack(file: &Path, staging: &Staging) -> Result<Manifest, Failure> {
+    let mut open: Option<(String, File)> = None;
+    let manifest = read(file, |archived, block| {
+        let is_next = open.as_ref().is_none_or(|(name, _)| *name != archived.name);
+        if is_next {
+            if let Some((_, done)) = open.take() {
+                done.sync_all()?;
+            }
+            let path = staging.path().join(&archived.name);
+            if let Some(folder) = path.parent() {
+                DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            }
+            let fresh = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            open = Some((archived.name.clone(), fresh));
+        }
+        match &mut open {
+            Some((_, target)) => target.write_all(block),
+            None => Ok(()),
+        }
+    })?;
+    if let Some((_, done)) = open.take() {
+        done.sync_all().map_err(|error| HomeError::from_io(staging.path(), error))?;
+    }
+    Ok(manifest)
+}
+
+/// Keeps what is there aside, then renames each file of the backup over it; the folder of what was kept, if there was any.
+fn put_in_place(manifest: &Manifest, staging: &Staging, home: &Home) -> Result<Option<PathBuf>, Failure> {
+    let stamp = SystemClock::start().now().to_rfc3339().replace(':', "-");
+    let aside = home.path().join(format!("{ASIDE}{stamp}"));
+    let mut kept = false;
+    for file in &manifest.files {
+        let (old, new) = (home.path().join(&file.name), staging.path().join(&file.name));
+        if let Some(folder) = old.parent() {
+            make_folder(folder)?;
+        }
+        if old.exists() {
+            let kept_as = aside.join(&file.name);
+            make_folder(kept_as.parent().unwrap_or(&aside))?;
+            keep(&old, &kept_as).map_err(|error| HomeError::from_io(&old, error))?;
+            kept = true;
+        }
+        std::fs::rename(&new, &old).map_err(|error| HomeError::from_io(&old, error))?;
+        sync_folder_of(&old)?;
+    }
+    Ok(kept.then_some(aside))
+}
+
+/// Keeps a file under a second name. Its log goes into it first: left beside the new database, it would be read into that.
+fn keep(old: &Path, kept_as: &Path) -> std::io::Result<()> {
+    let beside = |path: &Path, ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let has_log = beside(old, "-wal").exists();
+    // A database that is too damaged for it is kept with its log as they are.
+    if has_log && fold_log(old).is_err() {
+        std::fs::rename(old, kept_as)?;
+    }
+    for ending in ["-wal", "-shm"].into_iter().filter(|ending| beside(old, ending).exists()) {
+        std::fs::rename(beside(old, ending), beside(kept_as, ending))?;
+    }
+    if !old.exists() || std::fs::hard_link(old, kept_as).is_ok() {
+        return Ok(());
+    }
+    std::fs::copy(old, kept_as).map(drop)
+}
+
+fn make_folder(path: &Path) -> Result<(), HomeError> {
+    if path.exists() && !path.is_dir() {
+        return Err(HomeError::NotAFolder(path.to_owned()));
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| HomeError::from_io(path, error))
+}
+
+fn sync_folder_of(path: &Path) -> Result<(), HomeError> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| HomeError::from_io(folder, error))
+}

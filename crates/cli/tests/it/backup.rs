@@ -1,0 +1,187 @@
+//! `backup` and `restore`: a home under load goes into one file, and comes out of it elsewhere or not at all.
+
+use crate::cortex::{Cortex, Ran};
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const BEFORE: usize = 60;
+
+fn event(number: usize) -> Value {
+    json!({"source": "load", "externalMessageId": format!("m{number}"), "idempotencyKey": format!("m{number}"),
+           "topicKey": format!("t{}", number % 7), "userId": "ada", "text": format!("message {number}"),
+           "occurredAt": "2026-01-01T00:00:00Z"})
+}
+
+/// Runs in another, empty home, with the settings of a quiet server.
+fn elsewhere() -> Cortex {
+    Cortex::quiet()
+}
+
+fn restore(cortex: &Cortex, file: &Path) -> Ran {
+    cortex.run(&["restore", file.to_str().unwrap()])
+}
+
+fn backed_up(cortex: &Cortex) -> PathBuf {
+    let file = cortex.beside("b.cortex");
+    let ran = cortex.run(&["backup", file.to_str().unwrap()]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+    file
+}
+
+#[test]
+fn a_backup_under_load_has_every_event_that_was_accepted_before_it() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "re: {{user}}"}})).started();
+    let accepted: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+    let is_over = AtomicBool::new(false);
+    let (file, before) = std::thread::scope(|scope| {
+        for worker in 0..3 {
+            let (cortex, accepted, is_over) = (&cortex, &accepted, &is_over);
+            scope.spawn(move || {
+                for number in (worker..).step_by(3) {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let answer = cortex.post("/ingest", &event(number));
+                    let id = answer["eventId"].as_str().unwrap().to_owned();
+                    accepted.lock().unwrap().push((number, id));
+                }
+            });
+        }
+        while accepted.lock().unwrap().len() < BEFORE {
+            std::thread::yield_now();
+        }
+        let before = accepted.lock().unwrap().clone();
+        let file = backed_up(&cortex);
+        is_over.store(true, Ordering::Relaxed);
+        (file, before)
+    });
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let other = elsewhere();
+    let ran = restore(&other, &file);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
+    let other = other.started();
+    for (number, id) in before {
+        let again = other.post("/ingest", &event(number));
+        assert_eq!(again["eventId"].as_str(), Some(id.as_str()), "event {number} is not in the backup");
+    }
+}
+
+#[test]
+fn a_flipped_byte_is_found_and_nothing_is_changed() {
+    let cortex = Cortex::quiet().started();
+    cortex.run(&["send", "hello"]);
+    let file = backed_up(&cortex);
+    let whole = std::fs::read(&file).unwrap();
+    let mut places: Vec<usize> = vec![0, 14, 20, 100, whole.len() - 1];
+    // Anywhere, and the same places each time.
+    let mut place = 12_345_usize;
+    places.extend(
+        std::iter::repeat_with(|| {
+            place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            place % whole.len()
+        })
+        .take(12),
+    );
+    for at in places {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x10;
+        std::fs::write(&file, flipped).unwrap();
+        let other = elsewhere();
+        let ran = restore(&other, &file);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "byte {at}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with("cortex: backup_unusable: "), "byte {at}: {}", ran.stderr);
+        assert!(!other.home().exists(), "byte {at}");
+    }
+    let damaged = restore(&elsewhere(), &file).stderr;
+    assert!(damaged.contains(" is damaged: byte ") && damaged.contains("nothing was changed"), "{damaged}");
+    std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let cut = restore(&elsewhere(), &file).stderr;
+    assert!(cut.contains("it ends in the middle of "), "{cut}");
+}
+
+#[test]
+fn a_restore_keeps_what_was_there_and_needs_a_stopped_server() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "re: {{user}}"}})).started();
+    let first = cortex.json(&["send", "one", "--json"])["eventId"].as_str().unwrap().to_owned();
+    std::fs::write(cortex.path("workspace/USER.md"), "likes tea").unwrap();
+    let file = backed_up(&cortex);
+    let second = cortex.json(&["send", "two", "--json"])["eventId"].as_str().unwrap().to_owned();
+    std::fs::write(cortex.path("workspace/USER.md"), "likes coffee").unwrap();
+
+    let refused = restore(&cortex, &file);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.starts_with("cortex: server_runs: a server uses this home (pid "),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(cortex.run(&["stop", "--force"]).code, Some(0));
+    let done: Value = cortex.json(&["restore", file.to_str().unwrap(), "--json"]);
+    let aside = cortex.path(done["aside"].as_str().unwrap().strip_prefix("[HOME]/").unwrap());
+    assert_eq!(std::fs::read_to_string(aside.join("workspace/USER.md")).unwrap(), "likes coffee");
+    assert!(aside.join("cortex.db").exists());
+    assert_eq!(std::fs::read_to_string(cortex.path("workspace/USER.md")).unwrap(), "likes tea");
+
+    let cortex = cortex.started();
+    assert_eq!(cortex.run(&["inbox", "show", &first]).code, Some(0));
+    assert_eq!(cortex.run(&["inbox", "show", &second]).code, Some(1), "it came after the backup");
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    // What was kept is a whole database, with what came last.
+    std::fs::copy(aside.join("cortex.db"), cortex.path("cortex.db")).unwrap();
+    assert_eq!(cortex.started().run(&["inbox", "show", &second]).code, Some(0));
+}
+
+#[test]
+fn a_backup_replaces_no_file_and_holds_no_logs_and_no_other_backup() {
+    let cortex = Cortex::quiet().started();
+    std::fs::create_dir(cortex.path("data")).unwrap_or_default();
+    let inside = cortex.path("data/first.cortex");
+    let ran = cortex.run(&["backup", inside.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let again = cortex.run(&["backup", inside.to_str().unwrap()]);
+    let why =
+        "cortex: exists: [HOME]/data/first.cortex is there already; choose another name, or give --force\n";
+    assert_eq!((again.code, again.stderr.as_str()), (Some(1), why));
+    assert_eq!(cortex.run(&["backup", inside.to_str().unwrap(), "--force"]).code, Some(0));
+
+    let other = elsewhere();
+    assert_eq!(restore(&other, &inside).code, Some(0));
+    let left: Vec<String> = std::fs::read_dir(other.home())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(!left.iter().any(|name| name == "logs" || name.contains("partial")), "{left:?}");
+    assert!(!other.path("data/first.cortex").exists());
+    for private in ["cortex.db", "credentials"] {
+        assert_eq!(
+            std::fs::metadata(other.path(private)).unwrap().permissions().mode() & 0o777,
+            0o600,
+            "{private}"
+        );
+    }
+    let beside: Vec<_> = std::fs::read_dir(cortex.path("data")).unwrap().collect();
+    assert!(
+        beside.iter().all(|entry| !entry.as_ref().unwrap().file_name().to_string_lossy().contains("partial"))
+    );
+}
+
+#[test]
+fn what_is_no_backup_or_no_home_is_told() {
+    let cortex = Cortex::new();
+    let none = cortex.run(&["backup", "b"]);
+    let why = "cortex: no_database: [HOME] has no database yet; there is nothing to back up\n";
+    assert_eq!((none.code, none.stderr.as_str()), (Some(1), why));
+    std::fs::write(cortex.beside("letter.txt"), "dear all\n").unwrap();
+    let ran = cortex.run(&["restore", "letter.txt"]);
+    let why = "cortex: backup_unusable: letter.txt: it is not a Cortex backup, or its first bytes are damaged; \
+               nothing was changed, use another backup\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), why));
+    assert!(!cortex.home().exists());
+    assert!(
+        cortex.run(&["restore", "nowhere"]).stderr.starts_with("cortex: no_backup: cannot read nowhere: ")
+    );
+}

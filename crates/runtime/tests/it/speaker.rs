@@ -1,0 +1,107 @@
+//! Who speaks decides what a turn sees and who may answer a question.
+
+use crate::hands::{ADA, Person, Stage};
+use cortex_types::{InboxStatus, Speaker};
+
+/// Somebody on a source of his own.
+const BOSS: Person = Person("mail", "office", "boss");
+
+/// The words of the button of the newest question.
+async fn press(stage: &Stage) -> String {
+    format!("{}:approve", stage.tokens().await.pop().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_person_on_a_source_that_proved_itself_answers() {
+    let approvers = |flow: &mut cortex_runtime::RuntimeConfig| flow.approvers = vec!["boss".to_owned()];
+    let unproven = [
+        ("a program without a key", Speaker::local(ADA.0), ADA),
+        ("a hook that posts where it was asked", Speaker::hook("hook:ci", ADA.0), ADA),
+        ("a hook that names an approver", Speaker::hook("hook:ci", BOSS.0), BOSS),
+        ("a program without a key that names an approver", Speaker::local(BOSS.0), BOSS),
+        ("a connector's key that claims an approver of another source", Speaker::key(BOSS.0), BOSS),
+    ];
+    for (who, speaker, person) in unproven {
+        let stage = Stage::set(approvers).await;
+        let asking = stage.event(ADA, "go", None).await;
+        let press = press(&stage).await;
+        let metadata = format!(r#"{{"data":"{press}"}}"#);
+        stage.event_by(speaker.clone(), person, &press, None).await;
+        stage.event_by(speaker, person, "clicked", Some(&metadata)).await;
+        assert_eq!(stage.counting.sent().len(), 0, "{who}");
+        assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Waiting, "{who}");
+        let told = stage.lines().await;
+        assert!(told.iter().filter(|line| line.contains("not yours")).count() == 2, "{who}: {told:?}");
+        stage.event_by(Speaker::key(ADA.0), ADA, &press, None).await;
+        assert_eq!(stage.counting.sent().len(), 1, "{who}: the person who was asked still can");
+    }
+    for (who, speaker) in
+        [("the owner's key", Speaker::owner(BOSS.0)), ("a restart in between", Speaker::owner(BOSS.0))]
+    {
+        let mut stage = Stage::set(approvers).await;
+        stage.event(ADA, "go", None).await;
+        let press = press(&stage).await;
+        if who.contains("restart") {
+            stage = stage.restart("Sends it.").await;
+        }
+        stage.event_by(speaker, BOSS, &press, None).await;
+        assert_eq!(stage.counting.sent().len(), 1, "{who}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_without_a_key_does_not_approve_its_own_question_either() {
+    let stage = Stage::set(|_| {}).await;
+    let stranger = Speaker::local("m");
+    stage.event_by(stranger.clone(), ADA, "go", None).await;
+    let press = press(&stage).await;
+    stage.event_by(stranger, ADA, &press, None).await;
+    assert_eq!(stage.counting.sent().len(), 0);
+    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    assert_eq!((open.len(), open[0].user_id.as_str()), (1, "local:m:ada"), "the owner decides");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_row_keeps_a_token_that_came_with_an_answer() {
+    let stage = Stage::set(|_| {}).await;
+    stage.event(ADA, "go", None).await;
+    let token = stage.tokens().await.pop().unwrap();
+    let metadata = format!(r#"{{"messageType":"button_click","data":"{token}:approve"}}"#);
+    for (text, metadata) in [
+        (format!("{token}:later"), None),
+        (format!("see {token}"), None),
+        ("clicked".to_owned(), Some(metadata.as_str())),
+    ] {
+        let id = stage.event(ADA, &text, metadata).await;
+        let event = stage.flow.event(&id).await;
+        let kept = format!("{} {:?}", event.text, event.metadata_json);
+        assert!(!kept.contains(&token) && kept.contains("apr_…"), "{kept}");
+    }
+    assert_eq!(stage.counting.sent().len(), 1, "the last one was an answer");
+    for message in stage.outbox().await {
+        let row = format!("{} {:?}", message.text, message.payload_json);
+        assert!(!row.contains(&token), "{row}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_without_a_key_sees_nothing_of_the_owner_and_the_owner_nothing_of_it() {
+    let stage = Stage::set(|flow| {
+        std::fs::create_dir_all(&flow.workspace).unwrap();
+        for (file, words) in [("SOUL.md", "SOULWORD"), ("USER.md", "USERWORD"), ("MEMORY.md", "MEMORYWORD")] {
+            std::fs::write(flow.workspace.join(file), words).unwrap();
+        }
+    })
+    .await;
+    stage.event(ADA, "my PLANWORD is secret", None).await;
+    stage.event_by(Speaker::local("m"), Person("local:m", "a", "ada"), "STRANGERWORD", None).await;
+    stage.event(Person("other", "b", "ada"), "and now", None).await;
+    let requests = stage.heard.lock().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let [_, strangers, owners] = &requests[..] else { panic!("three turns: {}", requests.len()) };
+    assert!(strangers.contains("SOULWORD") && strangers.contains("STRANGERWORD"), "{strangers}");
+    for hidden in ["USERWORD", "MEMORYWORD", "PLANWORD", "memory__", "session__", "schedule__"] {
+        assert!(!strangers.contains(hidden), "{hidden} in {strangers}");
+        assert!(owners.contains(hidden), "the control: {hidden} in {owners}");
+    }
+    assert!(!owners.contains("STRANGERWORD"), "no line of it stands in another's prompt: {owners}");
+}

@@ -1,0 +1,81 @@
+//! Connectors on this machine that come without a key: each has a namespace of its own until the owner trusts it.
+
+use cortex_store::{LocalConnector, Store, StoreError};
+use cortex_types::limits::LOCAL_NAME_CHARS_MAX;
+use cortex_types::{Clock, Speaker};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Those that were heard of, by the name they give themselves. Sockets watch it: trust that changes ends them.
+pub(crate) struct LocalConnectors {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    known: watch::Sender<Arc<BTreeMap<String, LocalConnector>>>,
+}
+
+impl LocalConnectors {
+    pub(crate) async fn read(store: Store, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let known = by_name(store.connectors().locals().await?);
+        Ok(Self { store, clock, known: watch::Sender::new(known) })
+    }
+
+    /// Who speaks when a connector without a key calls itself so.
+    pub(crate) fn speaker(&self, connector_id: &str, source: &str) -> Result<Speaker, String> {
+        if connector_id.chars().count() > LOCAL_NAME_CHARS_MAX {
+            return Err(format!(
+                "without a key a connectorId may have at most {LOCAL_NAME_CHARS_MAX} characters"
+            ));
+        }
+        match self.trusted_source(connector_id) {
+            None => Ok(Speaker::local(connector_id)),
+            Some(trusted) if trusted == source => Ok(Speaker::trusted(trusted, connector_id)),
+            Some(trusted) => {
+                Err(format!("the connector {connector_id} is trusted for the source {trusted} alone"))
+            }
+        }
+    }
+
+    /// The source that a connector of this name is trusted for, or claimed last.
+    pub(super) fn source_of(&self, connector_id: &str) -> Option<String> {
+        let known = self.known.borrow();
+        let local = known.get(connector_id)?;
+        Some(local.trusted_source.clone().unwrap_or_else(|| local.source.clone()))
+    }
+
+    pub(super) fn trusted_source(&self, connector_id: &str) -> Option<String> {
+        self.known.borrow().get(connector_id)?.trusted_source.clone()
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Arc<BTreeMap<String, LocalConnector>>> {
+        self.known.subscribe()
+    }
+
+    /// Notes that a connector without a key is here, and tells the owner the first time.
+    pub(super) async fn hear(&self, connector_id: &str, source: &str) -> Result<(), StoreError> {
+        let is_new = !self.known.borrow().contains_key(connector_id);
+        let now = self.clock.now();
+        let connectors = self.store.connectors();
+        connectors.hear_local(connector_id.to_owned(), source.to_owned(), now).await?;
+        self.refresh().await?;
+        if is_new {
+            tracing::warn!(
+                connector = ?connector_id,
+                source = ?source,
+                "A connector without a key speaks for the first time; it sees only its own conversation. \
+                 `cortex connector trust <connectorId>` makes it yours"
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) async fn refresh(&self) -> Result<(), StoreError> {
+        let known = by_name(self.store.connectors().locals().await?);
+        self.known.send_replace(known);
+        Ok(())
+    }
+}
+
+fn by_name(locals: Vec<LocalConnector>) -> Arc<BTreeMap<String, LocalConnector>> {
+    Arc::new(locals.into_iter().map(|local| (local.connector_id.clone(), local)).collect())
+}

@@ -1,0 +1,101 @@
+//! A program without a key: it talks in a namespace of its own, whatever it calls itself.
+
+use crate::sample::{saying, with};
+use cortex_testkit::{RunningTestServer, ServerSetup, TestConnector, eventually, said_over};
+use serde_json::{Value, json};
+
+/// Whatever is said, the model wants a job that is made only with an approval.
+fn asking() -> ServerSetup {
+    let arguments = json!({ "cron": "0 9 * * *", "what": "stretch", "timezone": "UTC" });
+    let call = json!({ "name": "schedule.create", "arguments": arguments });
+    ServerSetup::scripted(json!({
+        "answers": [{ "when": { "afterTool": "schedule.create" }, "say": "There you are." }],
+        "otherwise": { "toolCalls": [call] },
+    }))
+}
+
+async fn jobs(server: &RunningTestServer) -> usize {
+    server.get("/api/v2/schedules").await.json()["items"].as_array().unwrap().len()
+}
+
+/// An event that claims to come from this source.
+fn claiming(source: &str, name: &str, id: &str, text: &str) -> Value {
+    let mut event = said_over(name, "main", id, text);
+    event["source"] = json!(source);
+    event["data"]["userId"] = json!("cli:owner");
+    event
+}
+
+fn of_owner(source: &str, id: &str, text: &str) -> Value {
+    let event = with(saying(id, text), "source", json!(source));
+    with(with(event, "topicKey", json!("main")), "userId", json!("cli:owner"))
+}
+
+#[tokio::test]
+async fn a_program_without_a_key_gets_nothing_of_a_source_that_it_claims() {
+    let server = ServerSetup::echoing().start().await;
+    for (number, source) in ["cli", "openai", "telegram", "hook:ci"].into_iter().enumerate() {
+        let number = number.to_string();
+        server.answered(&of_owner(source, &number, "my secret")).await;
+        let mut stranger = TestConnector::connect(&server, "?ack=1").await;
+        stranger.send(&claiming(source, source, &format!("x{number}"), "hello")).await;
+        let own = stranger.event().await;
+        if source == "hook:ci" {
+            assert_eq!(own["data"]["code"], "invalid_event", "{own}");
+            continue;
+        }
+        assert_eq!(own["data"]["text"], "You said: hello", "{source}: only its own answer");
+        assert_eq!(own["data"]["connectorId"], source, "on the wire it is who it says");
+        assert_eq!(stranger.so_far().await, [] as [Value; 0], "{source}");
+        let waiting = server.poll(&json!({ "source": source })).await;
+        assert_eq!(waiting[0]["text"], "You said: my secret", "{source}: it waits for its own connector");
+        let row = &server.get("/api/v2/inbox").await.json()["items"][0];
+        assert_eq!(row["source"], format!("local:{source}"), "{row}");
+        assert_eq!(row["userId"], format!("local:{source}:cli:owner"), "{row}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_without_a_key_answers_no_question() {
+    let server = asking().start().await;
+    let asked = server.accept(&of_owner("cli", "1", "stretch daily")).await;
+    let question = eventually("the question", async || {
+        server.poll(&json!({ "source": "cli" })).await.into_iter().next()
+    })
+    .await;
+    let press = question["payload"]["buttons"][0]["data"].as_str().unwrap().to_owned();
+    let mut stranger = TestConnector::connect(&server, "").await;
+    stranger.send(&claiming("cli", "cli", "2", &press)).await;
+    let told = stranger.event().await;
+    assert!(told["data"]["text"].as_str().unwrap().contains("not yours"), "{told}");
+    assert_eq!(jobs(&server).await, 0);
+    let open = server.get("/api/v2/approvals").await.json();
+    assert_eq!(open["items"].as_array().unwrap().len(), 1, "it waits for the owner: {open}");
+    let id = open["items"].as_array().unwrap().iter().find(|row| row["eventId"] == *asked).unwrap();
+    let id = id["approvalId"].as_str().unwrap();
+    assert_eq!(server.post(&format!("/api/v2/approvals/{id}/approve"), &json!({})).await.status, 200);
+    server.ended(&asked).await;
+    assert_eq!(jobs(&server).await, 1, "the owner's answer counts");
+}
+
+#[tokio::test]
+async fn nothing_is_routed_to_a_program_without_a_key() {
+    let server = ServerSetup::scripted(json!({
+        "answers": [
+            { "when": { "contains": "tell" }, "say": "[[send_to:realtg]]the code is 4711" },
+            { "when": { "contains": "spell" }, "say": "[[send_to:local:realtg]]the code is 4711" },
+        ],
+        "otherwise": { "say": "hello" },
+    }))
+    .start()
+    .await;
+    let mut stranger = TestConnector::connect(&server, "?connectorId=realtg").await;
+    stranger.send(&said_over("realtg", "main", "1", "hi")).await;
+    stranger.event().await;
+    for (id, word) in [("2", "tell"), ("3", "spell")] {
+        server.answered(&of_owner("cli", id, word)).await;
+    }
+    assert_eq!(stranger.so_far().await, [] as [Value; 0]);
+    let mut out = server.get("/api/v2/outbox?source=local:realtg").await.json();
+    assert_eq!(out["items"].as_array_mut().unwrap().len(), 1, "its own answer alone: {out}");
+}

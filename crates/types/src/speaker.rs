@@ -1,0 +1,160 @@
+//! Speakers: who says something, how that was proven, and what follows from it.
+
+use crate::is_machine_channel;
+use crate::status::UnknownStatus;
+use serde::{Deserialize, Serialize};
+
+/// Sources, channels and people of sessions without a key have this start (D23).
+pub const LOCAL_START: &str = "local:";
+/// The source of `cortex send` and `cortex chat`.
+pub const CLI_SOURCE: &str = "cli";
+/// The source of what comes through OpenAI's door.
+pub const OPENAI_SOURCE: &str = "openai";
+
+/// Whether a source, channel or person belongs to a session without a key.
+pub fn is_local(name: &str) -> bool {
+    name.starts_with(LOCAL_START)
+}
+
+/// Whether a source belongs to the server and its owner, so that no connector may have it.
+pub fn is_reserved_source(source: &str) -> bool {
+    source == CLI_SOURCE || source == OPENAI_SOURCE || is_local(source) || is_machine_channel(source)
+}
+
+crate::status::status_type!(
+    /// How the source of an event proved itself.
+    Standing, "owner, key, trusted, local, hook, inside", {
+        /// By a key of the owner.
+        Owner = "owner",
+        /// By the key of a connector, for its one source.
+        Key = "key",
+        /// Not at all, but the owner trusts the connector of this name.
+        Trusted = "trusted",
+        /// Not at all: any program on this machine.
+        Local = "local",
+        /// By what the hook asks for: that is a machine, whatever its payload says.
+        Hook = "hook",
+        /// The event was made here, by a schedule or an op.
+        Inside = "inside",
+    }
+);
+
+impl Standing {
+    /// Whether a person on this source may answer questions: the source vouches for them.
+    pub fn vouches_for_people(self) -> bool {
+        match self {
+            Self::Owner | Self::Key | Self::Trusted => true,
+            Self::Local | Self::Hook | Self::Inside => false,
+        }
+    }
+
+    /// Whether a turn may see what the owner's memory holds: files, facts, other channels, schedules.
+    pub fn sees_memory(self) -> bool {
+        match self {
+            Self::Owner | Self::Key | Self::Trusted | Self::Hook | Self::Inside => true,
+            Self::Local => false,
+        }
+    }
+
+    /// What an event of a topic of this source would have, when nobody said it.
+    pub fn of_source(source: &str) -> Self {
+        if is_local(source) { Self::Local } else { Self::Owner }
+    }
+}
+
+/// Who says something. Decided once, from the credential; never from what an event claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Speaker {
+    source: String,
+    channel: Option<String>,
+    standing: Standing,
+}
+
+impl Speaker {
+    /// The owner's credential, which may speak for every source.
+    pub fn owner(source: impl Into<String>) -> Self {
+        Self { source: source.into(), channel: None, standing: Standing::Owner }
+    }
+
+    /// A connector's key.
+    pub fn key(source: impl Into<String>) -> Self {
+        Self { source: source.into(), channel: None, standing: Standing::Key }
+    }
+
+    /// A connector without a key that the owner trusts.
+    pub fn trusted(source: impl Into<String>, connector_id: &str) -> Self {
+        let trusted = Self { source: source.into(), channel: None, standing: Standing::Trusted };
+        trusted.on_channel(connector_id)
+    }
+
+    /// Any program on this machine, in a namespace of its own.
+    pub fn local(connector_id: &str) -> Self {
+        let source = format!("{LOCAL_START}{connector_id}");
+        Self { source, channel: None, standing: Standing::Local }
+    }
+
+    /// A hook; `source` is where its events go.
+    pub fn hook(channel: impl Into<String>, source: impl Into<String>) -> Self {
+        Self { source: source.into(), channel: Some(channel.into()), standing: Standing::Hook }
+    }
+
+    /// The same on a channel that has another name than its source (D18).
+    #[must_use]
+    pub fn on_channel(self, channel: &str) -> Self {
+        Self { channel: Some(channel.to_owned()), ..self }
+    }
+
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Where it has another name than the source.
+    pub fn own_channel(&self) -> Option<&str> {
+        self.channel.as_deref()
+    }
+
+    pub fn channel(&self) -> &str {
+        self.own_channel().unwrap_or(&self.source)
+    }
+
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// The person behind a claimed user id. A program without a key names only people of its own.
+    pub fn person(&self, user_id: &str) -> String {
+        match self.standing {
+            Standing::Local => format!("{}:{user_id}", self.source),
+            Standing::Owner | Standing::Key | Standing::Trusted | Standing::Hook | Standing::Inside => {
+                user_id.to_owned()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_without_a_key_has_a_namespace_of_its_own() {
+        let stranger = Speaker::local("cli");
+        assert_eq!((stranger.source(), stranger.channel()), ("local:cli", "local:cli"));
+        assert_eq!(stranger.person("cli:owner"), "local:cli:cli:owner");
+        assert!(!stranger.standing().vouches_for_people() && !stranger.standing().sees_memory());
+        let trusted = Speaker::trusted("urn:connector:m", "m");
+        assert_eq!((trusted.source(), trusted.channel()), ("urn:connector:m", "m"));
+        assert_eq!(trusted.person("ada"), "ada");
+        assert!(trusted.standing().vouches_for_people() && trusted.standing().sees_memory());
+    }
+
+    #[test]
+    fn the_servers_own_sources_are_nobody_elses() {
+        for own in ["cli", "openai", "cron", "router", "hook:ci", "local:m"] {
+            assert!(is_reserved_source(own), "{own}");
+        }
+        for free in ["telegram", "urn:connector:m", "client", "hooks"] {
+            assert!(!is_reserved_source(free), "{free}");
+        }
+    }
+}
