@@ -137,6 +137,7 @@ fn step_lines(body: &StepBody) -> Vec<String> {
         StepBody::ApprovalAsked { .. }
         | StepBody::ApprovalDecided { .. }
         | StepBody::ToolStarted { .. }
+        | StepBody::UntrustedRead { .. }
         | StepBody::ToolAnswered { .. } => &[],
     };
     let asked = calls.iter().map(|call| format!("{} called with {}", call.name, call.arguments_json));
