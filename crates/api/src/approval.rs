@@ -37,6 +37,14 @@ pub struct ApprovalRow {
     pub tool_name: String,
     /// Canonical JSON: exactly what runs.
     pub tool_arguments_json: String,
+    /// The words that the person was asked with.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub question: String,
+    /// The preview and every argument with hidden characters spelled out, as the person was shown them.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub verbatim: String,
     #[schema(schema_with = schema::approval_status)]
     pub status: ApprovalStatus,
     #[schema(required = true)]

@@ -4,7 +4,8 @@ use crate::{
     AckAnswer, AckRequest, ChannelList, ConnectorList, ContextCompacted, ContextQuery, ContextShown,
     ContextUndone, ErrorBody, ErrorCode, EventTrace, Health, InboxList, InboxQuery, InboxRow, IngestAnswer,
     IngestRequest, LiveEvent, NackAnswer, NackRequest, OutboxList, OutboxQuery, OutboxRow, PollAnswer,
-    PollRequest, ServerStatus, ShadowQuery, ShadowReport, UsageQuery, UsageReport,
+    PollRequest, ReleaseAnswer, ReleaseRequest, ServerStatus, ShadowQuery, ShadowReport, UnbindAnswer,
+    UnbindRequest, UsageQuery, UsageReport,
 };
 use cortex_types::{EventId, OutboxId};
 use eventsource_stream::{Event, EventStreamError, Eventsource};
@@ -98,7 +99,10 @@ impl Client {
     }
 
     pub async fn poll(&self, request: &PollRequest) -> Result<PollAnswer, ClientError> {
-        self.post("/outbox/poll", request).await
+        let url = self.url("/outbox/poll");
+        // The server may take as long as it was asked to wait.
+        let patience = REQUEST_TIMEOUT + Duration::from_secs(u64::from(request.wait_seconds.unwrap_or(0)));
+        self.answer(self.http.post(&url).json(request).timeout(patience), &url).await
     }
 
     pub async fn ack(&self, request: &AckRequest) -> Result<AckAnswer, ClientError> {
@@ -107,6 +111,15 @@ impl Client {
 
     pub async fn nack(&self, request: &NackRequest) -> Result<NackAnswer, ClientError> {
         self.post("/outbox/nack", request).await
+    }
+
+    pub async fn release(&self, request: &ReleaseRequest) -> Result<ReleaseAnswer, ClientError> {
+        self.post("/outbox/release", request).await
+    }
+
+    /// Forgets which channel a source is.
+    pub async fn unbind(&self, request: &UnbindRequest) -> Result<UnbindAnswer, ClientError> {
+        self.post("/api/v2/connectors/unbind", request).await
     }
 
     pub async fn inbox(&self, query: &InboxQuery) -> Result<InboxList, ClientError> {

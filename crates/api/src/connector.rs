@@ -29,6 +29,20 @@ pub struct ConnectorRow {
     pub last_error: Option<String>,
 }
 
+/// `POST /api/v2/connectors/unbind`: forget which channel a source is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnbindRequest {
+    #[schema(example = "urn:connector:matrix-1", min_length = 1, max_length = 512)]
+    pub source: String,
+}
+
+/// The source that is free again, and the channel that it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnbindAnswer {
+    pub source: String,
+    pub channel: String,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ConnectorState {

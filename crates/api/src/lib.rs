@@ -38,7 +38,7 @@ pub use cloud_event::{
     DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, OUTBOUND_TYPE, OutboundData,
     SERVER_SOURCE, named_message, outbound_uuid, uuid_text,
 };
-pub use connector::{ConnectorList, ConnectorRow, ConnectorState};
+pub use connector::{ConnectorList, ConnectorRow, ConnectorState, UnbindAnswer, UnbindRequest};
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
     EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
@@ -66,7 +66,7 @@ pub use openai::{
 };
 pub use outbox::{
     AckAnswer, AckRequest, AckStatus, NackAnswer, NackRequest, NackStatus, OutboxList, OutboxQuery,
-    OutboxRow, PollAnswer, PollRequest, PolledMessage,
+    OutboxRow, PollAnswer, PollRequest, PolledMessage, ReleaseAnswer, ReleaseRequest,
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
 pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};

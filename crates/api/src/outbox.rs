@@ -26,6 +26,28 @@ pub struct PollRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 60, example = 25)]
     pub wait_seconds: Option<u32>,
+    /// A name that this connector keeps over its restarts, so that `/outbox/release` can give its leases back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 512)]
+    pub holder: Option<String>,
+}
+
+/// `POST /outbox/release`: a connector that starts again gives back what it held when it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleaseRequest {
+    #[schema(example = "telegram", min_length = 1, max_length = 512)]
+    pub source: String,
+    /// The name that it polled under.
+    #[schema(example = "telegram-home", min_length = 1, max_length = 512)]
+    pub holder: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReleaseAnswer {
+    pub ok: bool,
+    /// How many messages are due again.
+    pub released: usize,
 }
 
 /// The claimed messages, each under a lease of its own.

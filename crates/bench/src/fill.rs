@@ -272,6 +272,7 @@ mod tests {
             ordered: true,
             attempts_max: 3,
             pushed: false,
+            holder: None,
         };
         assert_eq!(store.outbox().claim_due(poll, now).await.unwrap().len(), 7);
         drop(store);

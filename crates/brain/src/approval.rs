@@ -1,17 +1,14 @@
 //! Approvals: who may answer what, read from an event, and the words people are asked with.
 
 use crate::trust::SEND_TOOL;
-use cortex_types::{ApprovalStatus, Decision, Millis, TopicRef};
-use serde_json::value::RawValue;
+use cortex_types::{ApprovalStatus, Decision, TopicRef};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 
 mod approver;
+mod question;
 
 pub use approver::is_approver;
-
-/// Longest argument value a prompt shows in full.
-const SHOWN_CHARS_MAX: usize = 400;
+pub use question::{Asking, Question};
 
 /// An event that answers a question to a person. It is never shown to the model, valid or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,60 +129,6 @@ pub fn bind(tool: &str, canonical_arguments: &str, user: &str, topic: &TopicRef,
         hasher.update(part.as_bytes());
     }
     hasher.finalize().into()
-}
-
-/// Everything a person needs to decide: tool, every argument, who asked, until when.
-pub fn prompt_text(
-    tool: &str,
-    canonical_arguments: &str,
-    preview: Option<&str>,
-    user: &str,
-    expires_at: Millis,
-) -> String {
-    let mut text = format!("May I run {}?\n", escape(tool));
-    match serde_json::from_str::<BTreeMap<String, &RawValue>>(canonical_arguments) {
-        Ok(arguments) if arguments.is_empty() => text.push_str("  (no arguments)\n"),
-        Ok(arguments) => {
-            for (name, value) in &arguments {
-                text.push_str(&format!("  {}: {}\n", shown(name), shown(value.get())));
-            }
-        }
-        Err(_) => text.push_str(&format!("  {}\n", shown(canonical_arguments))),
-    }
-    if let Some(preview) = preview {
-        for line in preview.lines() {
-            text.push_str(&format!("  {}\n", escape(line)));
-        }
-    }
-    text.push_str(&format!("Asked by {}, open until {}.", escape(user), expires_at.to_rfc3339()));
-    text
-}
-
-/// A long value is cut, and its length and hash say that it was.
-fn shown(value: &str) -> String {
-    let count = value.chars().count();
-    if count <= SHOWN_CHARS_MAX {
-        return escape(value);
-    }
-    let digest = Sha256::digest(value.as_bytes());
-    let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let start: String = value.chars().take(SHOWN_CHARS_MAX).collect();
-    format!("{}… ({count} characters, sha256 {hash}…)", escape(&start))
-}
-
-/// Control, direction and invisible characters could make a prompt read as another one (Trojan Source).
-fn escape(text: &str) -> String {
-    text.chars()
-        .flat_map(|letter| if misleads(letter) { letter.escape_unicode().collect() } else { vec![letter] })
-        .collect()
-}
-
-fn misleads(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The line the user gets for an answer.

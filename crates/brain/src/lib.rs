@@ -14,10 +14,11 @@ mod retry;
 mod schedule;
 mod trust;
 mod turn;
+mod visible;
 
 pub use approval::{
-    AnswerOutcome, ApprovalAnswer, bare_decision, bare_word_line, bind, is_approver, outcome_line,
-    prompt_text, read_answer,
+    AnswerOutcome, ApprovalAnswer, Asking, Question, bare_decision, bare_word_line, bind, is_approver,
+    outcome_line, read_answer,
 };
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
@@ -51,3 +52,4 @@ pub use turn::{
     ApprovedSend, CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, SendVerdicts, ToolResult,
     Turn, TurnLimits,
 };
+pub use visible::{hides, visible, visible_line};

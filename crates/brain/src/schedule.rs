@@ -9,6 +9,7 @@
 
 mod cron;
 mod decide;
+mod english;
 mod phrase;
 mod reminder;
 #[cfg(test)]
@@ -16,6 +17,8 @@ mod simulation;
 mod slots;
 
 pub use cron::{Cron, CronError};
+pub(crate) use english::end_of_question;
+
 pub use decide::{DueRun, JobView, Overlap, Tick, decide_slots, slot_event_id};
 pub use phrase::{When, parse_when};
 pub use reminder::{Reminder, parse_reminder};

@@ -7,7 +7,7 @@ use crate::context::TurnContext;
 use crate::failure::FailureNotice;
 use crate::output::{Output, parse_output};
 use calls::{CallState, states, with_distinct_ids};
-use cortex_types::limits::TOOL_CALLS_MAX;
+use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
     ApprovalId, ChatMessage, ChatReply, ChatRequest, Decision, StepBody, ToolCall, ToolEnding, ToolSpec,
 };
@@ -260,7 +260,7 @@ impl Turn {
         let Some(reply) = self.last_reply().cloned() else { return self.ask() };
         self.answer_decided(&reply, record);
         let (mut unchecked, mut free, mut allowed, mut gated, mut asked) =
-            (vec![], vec![], vec![], vec![], false);
+            (vec![], vec![], vec![], vec![], 0_usize);
         for (call, state) in states(&reply.tool_calls, &self.steps) {
             match (state, self.verdicts.get(&call.id)) {
                 (CallState::Answered, _) => {}
@@ -272,7 +272,7 @@ impl Turn {
                     allowed.push((call, Clearance::Approved(approval)));
                 }
                 (CallState::Open, Some(CallVerdict::Gated)) => gated.push(call),
-                (CallState::Asked, _) => asked = true,
+                (CallState::Asked, _) => asked += 1,
                 (CallState::Open, Some(CallVerdict::Refused(_)))
                 | (CallState::Decided(Decision::Denied | Decision::Expired, _), _)
                 | (CallState::Started { mutates: true }, _) => {}
@@ -291,10 +291,12 @@ impl Turn {
             self.start_call(record, &call, true);
             return Effect::RunTools(vec![ReadyCall { call, clearance }]);
         }
+        // The others stay open in the journal and are asked about once a place is free: nobody reads ten questions.
+        gated.truncate(OPEN_QUESTIONS_MAX.saturating_sub(asked));
         match (gated.is_empty(), asked) {
             (false, _) => Effect::AskApprovals(gated),
-            (true, true) => Effect::KeepWaiting,
-            (true, false) => self.ask(),
+            (true, 0) => self.ask(),
+            (true, _) => Effect::KeepWaiting,
         }
     }
 

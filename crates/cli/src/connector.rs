@@ -49,6 +49,11 @@ impl Arrival {
     pub(crate) fn question(&self) -> Option<Question> {
         Question::of(self.payload.as_ref())
     }
+
+    /// What a person reads of it.
+    pub(crate) fn shown(&self) -> String {
+        self.question().and_then(|question| question.shown()).unwrap_or_else(|| self.text.clone())
+    }
 }
 
 /// What happens while one waits.
@@ -335,6 +340,7 @@ impl<'a> Connector<'a> {
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
             wait_seconds: None,
+            holder: None,
         };
         Ok(self.client.poll(&request).await?.messages)
     }

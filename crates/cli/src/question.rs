@@ -1,19 +1,13 @@
 //! A question to a person, as it comes with a message: which approval it is about, and what its buttons send.
 
-use cortex_types::ApprovalId;
+use cortex_types::{ApprovalId, PromptPayload};
 use serde::Deserialize;
 
 /// What a message's payload holds when the message asks something.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) approval_id: ApprovalId,
-    buttons: Vec<Button>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-struct Button {
-    data: String,
+    payload: PromptPayload,
 }
 
 /// A button.
@@ -43,14 +37,28 @@ impl Press {
 impl Question {
     /// The question of a payload; `None` when it asks nothing, or was answered.
     pub(crate) fn of(payload: Option<&serde_json::Value>) -> Option<Self> {
-        Self::deserialize(payload?).ok()
+        let payload = PromptPayload::deserialize(payload?).ok()?;
+        Some(Self { approval_id: payload.approval_id.clone(), payload })
+    }
+
+    /// The question as a terminal shows it: its words, and exactly what would run; `None` when they did not come apart.
+    pub(crate) fn shown(&self) -> Option<String> {
+        let PromptPayload { question, verbatim, .. } = &self.payload;
+        (!verbatim.is_empty()).then(|| format!("{question}\n\n{}", indented(verbatim)))
     }
 
     /// What the button sends.
     pub(crate) fn data(&self, press: Press) -> Option<&str> {
         let ending = format!(":{}", press.as_str());
-        self.buttons.iter().map(|button| button.data.as_str()).find(|data| data.ends_with(&ending))
+        self.payload.buttons.iter().map(|button| button.data.as_str()).find(|data| data.ends_with(&ending))
     }
+}
+
+/// Set off from the words around it.
+pub(crate) fn indented(verbatim: &str) -> String {
+    let lines =
+        verbatim.lines().map(|line| if line.is_empty() { String::new() } else { format!("  {line}") });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -65,6 +73,12 @@ mod tests {
         let question = Question::of(Some(&payload)).unwrap();
         assert_eq!(question.data(Press::Approve), Some("apr_X:approve"));
         assert_eq!(question.data(Press::Deny), Some("apr_X:deny"));
+        assert_eq!(question.shown(), None);
+        let mut payload = payload;
+        payload["question"] = json!("May I?");
+        payload["verbatim"] = json!("  next: now\n\nwhat: \"*x*\"");
+        let shown = Question::of(Some(&payload)).unwrap().shown();
+        assert_eq!(shown.as_deref(), Some("May I?\n\n    next: now\n\n  what: \"*x*\""));
         for none in [json!({}), json!({"buttons": []}), json!({"approvalId": 7, "buttons": []})] {
             assert_eq!(Question::of(Some(&none)), None, "{none}");
         }

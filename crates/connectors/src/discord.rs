@@ -67,8 +67,7 @@ impl Discord {
     pub fn new(settings: DiscordSettings) -> Result<Self, PlatformError> {
         let rules = PlatformRules {
             part_units_max: 2_000,
-            // It reads Markdown itself.
-            dialect: Dialect::Plain,
+            dialect: Dialect::DiscordMarkdown,
             button_data_bytes_max: 100,
             file_bytes_max: settings.file_bytes_max,
             // Discord keeps what begins with a slash to itself.

@@ -29,9 +29,11 @@ mod typing;
 pub use admission::GroupPolicy;
 pub use button::Button;
 pub(crate) use button::approval_word;
+pub use compose::Verbatim;
 pub use dialect::Dialect;
 pub use notebook::{Notebook, NotebookError};
 pub use pace::{PaceRules, Rate};
+pub use pages::Refusals;
 pub use pairing::PairingCode;
 pub use place::ChatPlace;
 pub use platform::{

@@ -14,11 +14,14 @@ use secrecy::SecretString;
 use serde::Serialize;
 use std::time::Duration;
 pub use sync::MatrixEar;
+use tokio::time::Instant;
 use wire::SentEvent;
 
 const SOURCE: &str = "matrix";
 const API_URL: &str = "https://matrix-client.matrix.org";
 const POLL: Duration = Duration::from_secs(30);
+/// How long a message may wait for the homeserver's pace before it is given back; its lease lasts longer.
+const PATIENCE: Duration = Duration::from_secs(120);
 const TYPING: Duration = Duration::from_secs(6);
 const FILE_BYTES_MAX: u64 = 20_000_000;
 /// An event may have 65,536 bytes, and the text is in it twice: as it was written, and as HTML.
@@ -77,6 +80,13 @@ impl Matrix {
     }
 }
 
+impl Matrix {
+    /// Whether the homeserver wants to hear from us again before the lease of a message is in danger.
+    fn ends_soon(&self, started: Instant) -> bool {
+        self.server.quiet_until().is_none_or(|until| until.duration_since(started) < PATIENCE)
+    }
+}
+
 impl Platform for Matrix {
     type Ear = MatrixEar;
 
@@ -105,11 +115,22 @@ impl Platform for Matrix {
         // The server answers a second call with the same name as it answered the first, and sends nothing.
         let path = format!("/v3/rooms/{room}/send/m.room.message/{}", encoded(part.once));
         let content = RoomMessage::of(part);
-        let sent: SentEvent = self.server.ask(self.server.put(&path, &content)).await?;
-        Ok(Some(sent.event_id))
+        let started = Instant::now();
+        loop {
+            match self.server.ask::<SentEvent>(self.server.put(&path, &content)).await {
+                Ok(sent) => return Ok(Some(sent.event_id)),
+                // The next call waits as long as it was told to; a message that is given back would cost an attempt.
+                Err(PlatformError::RetryAfter { .. }) if self.ends_soon(started) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     async fn show_typing(&self, place: &ChatPlace) -> Result<(), PlatformError> {
+        // Nobody is shown writing while the homeserver wants to hear nothing.
+        if self.server.quiet_until().is_some() {
+            return Ok(());
+        }
         let me = self.server.me().await?;
         let path = format!("/v3/rooms/{}/typing/{}", encoded(&place.chat), encoded(&me.id));
         let body = Typing { typing: true, timeout: TYPING.as_millis() };

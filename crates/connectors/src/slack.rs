@@ -117,7 +117,8 @@ impl Platform for Slack {
             thread_ts: part.place.thread.as_deref(),
             text,
             mrkdwn: is_formatted,
-            blocks: (!part.buttons.is_empty()).then(|| Block::of(part, is_formatted)),
+            blocks: (!part.buttons.is_empty() || part.verbatim.is_some())
+                .then(|| Block::of(part, is_formatted)),
             unfurl_links: false,
             unfurl_media: false,
             client_msg_id: uuid_of(part.once),
@@ -246,6 +247,7 @@ struct Update<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Block<'a> {
     Section { text: BlockText<'a> },
+    RichText { elements: [RichElement<'a>; 1] },
     Actions { elements: Vec<BlockButton<'a>> },
 }
 
@@ -254,6 +256,21 @@ enum Block<'a> {
 enum BlockText<'a> {
     Mrkdwn { text: &'a str },
     PlainText { text: String },
+}
+
+/// A place where nothing is rendered.
+#[derive(Serialize)]
+struct RichElement<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    elements: [RichPiece<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct RichPiece<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
 }
 
 #[derive(Serialize)]
@@ -279,8 +296,21 @@ impl<'a> Block<'a> {
             text: BlockText::PlainText { text: button.label.chars().take(LABEL_CHARS_MAX).collect() },
             value: &button.data,
         };
-        let elements = part.buttons.iter().take(BUTTONS_MAX).enumerate().map(button).collect();
-        vec![Self::Section { text }, Self::Actions { elements }]
+        let elements: Vec<_> = part.buttons.iter().take(BUTTONS_MAX).enumerate().map(button).collect();
+        let mut blocks = vec![Self::Section { text }];
+        // The plain text has it already.
+        if let Some(verbatim) = part.verbatim.filter(|_| is_formatted) {
+            let piece = RichPiece { kind: "text", text: &verbatim.text };
+            blocks.push(Self::RichText {
+                elements: [RichElement { kind: "rich_text_preformatted", elements: [piece] }],
+            });
+            let note = verbatim.note.clone().map(|text| BlockText::PlainText { text });
+            blocks.extend(note.map(|text| Self::Section { text }));
+        }
+        if !elements.is_empty() {
+            blocks.push(Self::Actions { elements });
+        }
+        blocks
     }
 }
 

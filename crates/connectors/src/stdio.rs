@@ -3,7 +3,8 @@
 mod line;
 
 use crate::kit::{Backoff, HandedIn, Stopped, hand_in, pause};
-use cortex_api::{AckRequest, Client, ClientError, NackRequest, PollRequest, PolledMessage};
+use cortex_api::{AckRequest, Client, ClientError, NackRequest, PollRequest, PolledMessage, ReleaseRequest};
+use cortex_types::limits::FIELD_CHARS_MAX;
 use cortex_types::{Clock, LeaseToken, OutboxId, SystemClock};
 use line::{Given, LINE_BYTES_MAX, Spoken};
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 const LEASE_SECONDS: u32 = 60;
 const BATCH: u32 = 20;
 const POLL_EVERY: Duration = Duration::from_millis(200);
+/// How long a poll waits for a message.
+const WAIT_SECONDS: u32 = 25;
 /// A message that was not claimed again by then is not ours any more.
 const UNACKED_LASTS: Duration = Duration::from_secs(2 * LEASE_SECONDS as u64);
 /// What a program may take for reading a line when the bridge ends.
@@ -88,6 +91,10 @@ impl Stdio {
         };
         let (read, written) = tokio::join!(reading, writing);
         self.give_back(&shared).await;
+        // A poll that the end cut off may have claimed something.
+        if tokio::time::timeout(LAST_LINE, self.release()).await.is_err() {
+            tracing::debug!("nothing more could be given back; the next start does it");
+        }
         read.and(written)
     }
 
@@ -164,8 +171,22 @@ impl Stdio {
         done: &CancellationToken,
     ) -> Result<(), StdioFailure> {
         let mut backoff = Backoff::new();
+        // What a bridge that was killed had in hand is due now.
+        while let Err(error) = self.release().await {
+            tracing::warn!(%error, "cannot give back what was in hand; trying again");
+            if pause(backoff.wait(), done).await.is_err() {
+                return Ok(());
+            }
+        }
         loop {
-            let wait = match self.claim().await {
+            let asked = Instant::now();
+            let claimed = tokio::select! {
+                () = done.cancelled() => return Ok(()),
+                claimed = self.claim() => claimed,
+            };
+            let wait = match claimed {
+                // The server waited for us; one that answers at once is not asked in a circle.
+                Ok(messages) if messages.is_empty() => POLL_EVERY.saturating_sub(asked.elapsed()),
                 Ok(messages) => {
                     backoff = Backoff::new();
                     shared.expect_acks(&messages);
@@ -174,7 +195,7 @@ impl Stdio {
                             return Ok(());
                         }
                     }
-                    POLL_EVERY
+                    Duration::ZERO
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot ask for messages; trying again");
@@ -193,9 +214,24 @@ impl Stdio {
             max: Some(BATCH),
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
-            wait_seconds: None,
+            wait_seconds: Some(WAIT_SECONDS),
+            holder: Some(self.holder()),
         };
         Ok(self.client.poll(&request).await?.messages)
+    }
+
+    /// One bridge serves a source, so its name can be the source's.
+    fn holder(&self) -> String {
+        format!("stdio {}", self.source).chars().take(FIELD_CHARS_MAX).collect()
+    }
+
+    async fn release(&self) -> Result<(), ClientError> {
+        let request = ReleaseRequest { source: self.source.clone(), holder: self.holder() };
+        match self.client.release(&request).await {
+            // A server that does not know how lets the leases run out.
+            Ok(_) | Err(ClientError::Protocol { .. } | ClientError::Api { status: 400..=499, .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     async fn hand_out<W: AsyncWrite + Unpin>(

@@ -4,7 +4,7 @@ use crate::effect::ask_approval::token_sha256;
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, bare_decision, bare_word_line, is_approver, outcome_line, prompt_text, read_answer,
+    AnswerOutcome, Asking, Question, bare_decision, bare_word_line, is_approver, outcome_line, read_answer,
 };
 use cortex_store::{Answerer, ApprovalKey, Grant, Resolved, StoreError, TurnEnd};
 use cortex_types::{
@@ -79,9 +79,18 @@ impl ApprovalDesk {
         Ok(resolved)
     }
 
-    /// The words of a question, as whoever was asked got them.
-    pub fn words(&self, asked: &Approval) -> String {
-        prompt_text(&asked.tool_name, &asked.tool_arguments_json, None, &asked.user_id, asked.expires_at)
+    /// The question as the person who was asked got it. What would run is read off what is stored, which is what runs.
+    pub fn question(&self, asked: &Approval) -> Question {
+        let shown = Question::of(&Asking {
+            tool: &asked.tool_name,
+            is_built_in: false,
+            arguments_json: &asked.tool_arguments_json,
+            preview: asked.preview.as_deref(),
+            user: &asked.user_id,
+            expires_at: asked.expires_at,
+            now: asked.created_at,
+        });
+        Question { words: asked.question.clone().unwrap_or(shown.words), ..shown }
     }
 
     pub async fn grants(&self, limit: u32) -> Result<Vec<Grant>, StoreError> {

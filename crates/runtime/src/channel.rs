@@ -44,6 +44,19 @@ impl ChannelDesk {
         learn_source(&self.0, source, channel).await.map(|()| true)
     }
 
+    /// What comes from `source` may be another channel from now on, for a connector that was renamed; gives the channel
+    /// that it was.
+    pub async fn forget_source(&self, source: &str) -> Result<Option<String>, StoreError> {
+        let channel = self.0.store.channels().forget_source(source.to_owned()).await?;
+        self.0.channels.send_modify(|settings| {
+            let mut known = ChannelSettings::clone(settings);
+            known.sources.remove(source);
+            *settings = Arc::new(known);
+        });
+        self.0.arrived.notify_one();
+        Ok(channel)
+    }
+
     pub fn settings(&self) -> Arc<ChannelSettings> {
         Arc::clone(&self.0.channels.borrow())
     }

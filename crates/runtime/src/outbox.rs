@@ -24,8 +24,14 @@ impl OutboxDesk {
         max: Option<u32>,
         lease: Option<Duration>,
         ordered: bool,
+        holder: Option<String>,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.claim(self.request(source, max, lease, ordered)).await
+        self.claim(OutboxPoll { holder, ..self.request(source, max, lease, ordered) }).await
+    }
+
+    /// A connector that starts again gives back what it held when it ended.
+    pub async fn release(&self, source: String, holder: String) -> Result<usize, StoreError> {
+        self.0.store.outbox().release(source, holder, self.0.clock.now()).await
     }
 
     fn request(
@@ -43,6 +49,7 @@ impl OutboxDesk {
             ordered,
             attempts_max: config.outbox_max_attempts,
             pushed: false,
+            holder: None,
         }
     }
 

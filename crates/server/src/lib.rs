@@ -15,6 +15,7 @@ mod metrics;
 mod moment;
 mod openai;
 mod path_id;
+mod prompt;
 mod rate;
 mod refusal;
 mod routes;

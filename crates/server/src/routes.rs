@@ -95,6 +95,7 @@ pub const CONNECTOR_ROUTES: &[ConnectorRoute] = &[
     ConnectorRoute { path: "/outbox/poll" },
     ConnectorRoute { path: "/outbox/ack" },
     ConnectorRoute { path: "/outbox/nack" },
+    ConnectorRoute { path: "/outbox/release" },
     ConnectorRoute { path: "/connector" },
     ConnectorRoute { path: "/api/cortex-m/v1/connector" },
     ConnectorRoute { path: "/api/v2/events/*/live" },
@@ -171,6 +172,7 @@ fn spine() -> OpenApiRouter<AppState> {
         .routes(routes!(outbox::poll))
         .routes(routes!(outbox::ack))
         .routes(routes!(outbox::nack))
+        .routes(routes!(outbox::release))
         .routes(routes!(health::health))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
@@ -215,6 +217,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(channel::reload))
         .routes(routes!(channel::shadow))
         .routes(routes!(connector::list))
+        .routes(routes!(connector::unbind))
         .routes(routes!(context::show))
         .routes(routes!(context::compact))
         .routes(routes!(context::undo))

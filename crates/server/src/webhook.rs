@@ -58,7 +58,7 @@ impl WebhookSender {
             Duration::from_secs(u64::from(LEASE_SECONDS_MAX)),
         );
         let source = self.webhook.source.clone();
-        let mut claimed = self.outbox.poll(source, Some(1), Some(lease), true).await?;
+        let mut claimed = self.outbox.poll(source, Some(1), Some(lease), true, None).await?;
         let Some(delivery) = claimed.pop() else { return Ok(false) };
         let body = self.body(&delivery).await?;
         let goodbye = async {

@@ -170,7 +170,8 @@ impl Approvals<'_> {
 }
 
 const SELECT: &str = "SELECT a.id, i.id, a.call_id, a.source, a.topic_key, a.user_id, a.tool_name, \
-    a.tool_arguments_json, a.binding, a.status, a.resolved_by, a.resolved_at, a.expires_at, a.created_at \
+    a.tool_arguments_json, a.binding, a.status, a.resolved_by, a.resolved_at, a.expires_at, a.created_at, \
+    a.question, a.preview \
     FROM pending_approvals a JOIN inbox_messages i ON i.seq = a.event_seq";
 
 fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
@@ -186,6 +187,8 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
         user_id: row.get(5)?,
         tool_name: row.get(6)?,
         tool_arguments_json: row.get(7)?,
+        question: row.get(14)?,
+        preview: row.get(15)?,
         binding: row.get(8)?,
         status: status.parse().map_err(|_| damaged("its status is unknown"))?,
         resolved_by: row.get(10)?,
@@ -226,8 +229,9 @@ fn suspend(
         connection
             .prepare_cached(
                 "INSERT INTO pending_approvals(id, approval_token, topic_key, user_id, tool_name,
-                   tool_arguments_json, expires_at, created_at, source, event_seq, call_id, binding, prompt_id, turn_id)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                   tool_arguments_json, expires_at, created_at, source, event_seq, call_id, binding, prompt_id, question,
+                   preview, turn_id)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             )?
             .execute(params![
                 approval.id.as_str(),
@@ -243,6 +247,8 @@ fn suspend(
                 approval.call_id,
                 approval.binding,
                 prompt.id.as_str(),
+                approval.question,
+                approval.preview,
                 turn_id,
             ])?;
         outbox::queue(connection, prompt, event.seq, now)?;

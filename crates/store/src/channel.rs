@@ -61,6 +61,20 @@ impl Channels<'_> {
             .await
     }
 
+    /// Forgets which channel a source is; gives the channel that it was.
+    pub async fn forget_source(&self, source: String) -> Result<Option<String>, StoreError> {
+        self.0
+            .write(move |connection| {
+                let channel = connection
+                    .prepare_cached("DELETE FROM channel_sources WHERE source = ?1 RETURNING channel")?
+                    .query_row([source], |row| row.get(0))
+                    .optional()?;
+                topic::refresh_all(connection)?;
+                Ok(channel)
+            })
+            .await
+    }
+
     /// The channel of each source that was learned.
     pub async fn sources(&self) -> Result<BTreeMap<String, String>, StoreError> {
         self.0

@@ -36,6 +36,8 @@ pub struct OutboxPoll {
     pub attempts_max: u32,
     /// The holder is a part of this process: its leases end with it.
     pub pushed: bool,
+    /// The name that the poller gave itself; under it a later life of the same connector gives its leases back.
+    pub holder: Option<String>,
 }
 
 /// A message as the outbox keeps it.
@@ -124,6 +126,12 @@ impl Outbox<'_> {
     /// Holders end without having delivered: the messages are due again at once. Returns how many still were theirs.
     pub async fn give_back(&self, leases: Vec<ReturnedLease>, now: Millis) -> Result<usize, StoreError> {
         self.0.write(move |connection| push::give_back(connection, &leases, now)).await
+    }
+
+    /// A connector starts again: what an earlier life of it held is due at once, and the old leases settle nothing any
+    /// more. The attempts count, so that a message that kills its connector ends as a dead letter.
+    pub async fn release(&self, source: String, holder: String, now: Millis) -> Result<usize, StoreError> {
+        self.0.write(move |connection| push::release(connection, &source, &holder, now)).await
     }
 
     /// Messages that doors of the process before held: nobody has them any more. Only for the holder of the home's lock.

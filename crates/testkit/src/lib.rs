@@ -12,6 +12,7 @@ mod patience;
 mod runtime;
 mod server;
 mod store;
+mod tricky;
 
 pub use aimock::Aimock;
 pub use client::{Answer, Request, exchange};
@@ -25,3 +26,4 @@ pub use patience::{eventually, pause};
 pub use runtime::{RuntimeSetup, TestRuntime};
 pub use server::{OWNER_KEY, RunningTestServer, ServerSetup};
 pub use store::{TempStore, answered, memory_folder, new_event, new_reply, sent_again, topic};
+pub use tricky::{is_hidden, shown_argument, tricky_arguments, unspelled};

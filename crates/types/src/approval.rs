@@ -41,6 +41,10 @@ pub struct NewApproval {
     pub tool_name: String,
     /// Canonical: the bytes that were shown and will run.
     pub tool_arguments_json: String,
+    /// The words that the person is asked with.
+    pub question: String,
+    /// What the tool itself says of the call.
+    pub preview: Option<String>,
     /// Binds tool, arguments, user, topic and tool version together.
     pub binding: [u8; 32],
     pub expires_at: Millis,
@@ -56,12 +60,37 @@ pub struct Approval {
     pub user_id: String,
     pub tool_name: String,
     pub tool_arguments_json: String,
+    /// `None` for one that was asked before its words were kept.
+    pub question: Option<String>,
+    pub preview: Option<String>,
     pub binding: [u8; 32],
     pub status: ApprovalStatus,
     pub resolved_by: Option<String>,
     pub resolved_at: Option<Millis>,
     pub expires_at: Millis,
     pub created_at: Millis,
+}
+
+/// What a message that asks something carries beside its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptPayload {
+    pub approval_id: ApprovalId,
+    /// Plain words: what will happen, who asked, and until when.
+    #[serde(default)]
+    pub question: String,
+    /// Exactly what would run. It is shown as it is, in full or with a count of what is cut off, and never rendered.
+    #[serde(default)]
+    pub verbatim: String,
+    pub buttons: Vec<PromptButton>,
+}
+
+/// One answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptButton {
+    pub label: String,
+    /// What it sends: `apr_…:approve`.
+    pub data: String,
 }
 
 crate::status::status_type!(

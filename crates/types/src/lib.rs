@@ -20,7 +20,9 @@ mod token;
 mod turn;
 mod usage;
 
-pub use approval::{Approval, ApprovalStatus, Decision, GivenAnswer, NewApproval, asked_line};
+pub use approval::{
+    Approval, ApprovalStatus, Decision, GivenAnswer, NewApproval, PromptButton, PromptPayload, asked_line,
+};
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,
     Relationship, is_machine_channel,

@@ -24,6 +24,8 @@ pub const LEASE_SECONDS_MIN: u32 = 10;
 pub const LEASE_SECONDS_MAX: u32 = 300;
 /// Largest model answer kept; more is cut with a mark.
 pub const REPLY_BYTES_MAX: usize = 512 * 1024;
+/// Most questions that one turn has open at a time; its other calls wait for the next free place.
+pub const OPEN_QUESTIONS_MAX: usize = 4;
 /// Most tool calls of one model answer that are looked at.
 pub const TOOL_CALLS_MAX: usize = 32;
 /// Largest body of an import of memory.

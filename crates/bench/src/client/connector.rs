@@ -77,6 +77,7 @@ impl Connectors {
             lease_seconds: Some(300),
             ordered: self.ordered,
             wait_seconds: None,
+            holder: None,
         };
         let poll = json(&poll)?;
         loop {

@@ -238,6 +238,7 @@ impl Aged {
                 ordered: false,
                 attempts_max: 10,
                 pushed: false,
+                holder: None,
             };
             let started = Instant::now();
             let polled = self.store.outbox().claim_due(poll, now).await?;

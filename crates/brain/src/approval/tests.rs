@@ -1,4 +1,4 @@
-//! What counts as an answer, what a binding covers, and what a prompt shows.
+//! What counts as an answer, and what a binding covers.
 
 use super::*;
 
@@ -46,19 +46,4 @@ fn a_binding_covers_every_byte_of_the_call_and_its_asker() {
     ] {
         assert_ne!(bound, changed);
     }
-}
-
-#[test]
-fn a_prompt_shows_every_argument_and_hides_no_character() {
-    let long = "x".repeat(5_000);
-    let arguments = format!("{{\"body\":\"{long}\",\"to\":\"a\u{202e}b\\u0007\"}}");
-    let text = prompt_text("mail.send", &arguments, Some("next: Monday"), "ada", Millis(0));
-    assert!(text.contains("May I run mail.send?"), "{text}");
-    assert!(text.contains("(5002 characters, sha256 "), "{text}");
-    assert!(text.contains(r"a\u{202e}b"), "{text}");
-    assert!(
-        text.contains("next: Monday") && text.contains("Asked by ada, open until 1970-01-01T00:00:00.000Z."),
-        "{text}"
-    );
-    assert!(!text.contains('\u{202e}') && !text.contains('\u{7}'), "{text}");
 }

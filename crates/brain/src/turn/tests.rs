@@ -333,3 +333,38 @@ fn a_runaway_event_fails_with_budget_exceeded() {
     let spent = TurnLimits { day_tokens_left: Some(0), ..LIMITS };
     assert_eq!(kinds(&Turn::new(context(1), spent, Vec::new(), Vec::new()).step(Input::Begin)), ["fail"]);
 }
+
+#[test]
+fn at_most_four_questions_are_open_and_the_other_calls_wait_for_a_place() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let calls: Vec<(&str, &str)> = names.iter().map(|name| (*name, "{}")).collect();
+    let all: Vec<_> = names.iter().enumerate().map(|(at, name)| (*name, at, CallVerdict::Gated)).collect();
+    let asked_about = |effects: &[Effect]| -> Vec<String> {
+        let Some(Effect::AskApprovals(calls)) = effects.last() else { panic!("{effects:?}") };
+        calls.iter().map(|call| call.name.clone()).collect()
+    };
+    let mut steps = vec![model_asked(&calls)];
+    let mut first = turn(steps.clone());
+    first.step(Input::Begin);
+    assert_eq!(asked_about(&first.step(verdicts(&all))), ["a", "b", "c", "d"]);
+    let approval = || "apv_01J00000000000000000000000".parse().unwrap();
+    let asked = |at: usize| StepBody::ApprovalAsked { call_id: id(names[at], at), approval: approval() };
+    let denied = |at: usize| StepBody::ApprovalDecided {
+        call_id: id(names[at], at),
+        approval: approval(),
+        decision: Decision::Denied,
+    };
+    steps.extend((0..4).map(asked));
+    let mut waiting = turn(steps.clone());
+    waiting.step(Input::Begin);
+    let effects = waiting.step(verdicts(&all[4..]));
+    assert_eq!(effects.last(), Some(&Effect::KeepWaiting), "every place is taken");
+    steps.push(denied(1));
+    let mut one_free = turn(steps.clone());
+    one_free.step(Input::Begin);
+    assert_eq!(asked_about(&one_free.step(verdicts(&all[4..]))), ["e"]);
+    steps.extend([denied(0), denied(2), denied(3)]);
+    let mut all_free = turn(steps);
+    all_free.step(Input::Begin);
+    assert_eq!(asked_about(&all_free.step(verdicts(&all[4..]))), ["e", "f"]);
+}

@@ -4,7 +4,7 @@ use crate::connector::{Connector, Ended, News, SOURCE, held_line, waiting_line};
 use crate::context::Context;
 use crate::escape::{for_terminal, one_line};
 use crate::exit::{Exit, Failure};
-use crate::question::Press;
+use crate::question::{Press, indented};
 use crate::terminal::talk;
 use crate::{connect, duration};
 use cortex_api::{ApprovalList, ApprovalQuery, ApprovalRow, Client, GrantList, GrantRequest, GrantRow};
@@ -155,7 +155,7 @@ async fn decided(
             if arrival.topic_key != row.topic_key {
                 talk(&format!("(in {})", arrival.topic_key));
             }
-            context.terminal.print(&arrival.text)?;
+            context.terminal.print(&arrival.shown())?;
             if let Some(question) = arrival.question() {
                 talk(&context.how_to_answer(&question.approval_id));
             }
@@ -220,7 +220,8 @@ fn show(row: &ApprovalRow, context: &Context) -> Result<(), Failure> {
     lines.extend(row.resolved_at.map(|at| format!("answered   {}", at.0.to_rfc3339())));
     lines.extend(row.resolved_by.as_ref().map(|by| format!("by         {by}")));
     lines.push(format!("tool       {}", row.tool_name));
-    lines.push(format!("arguments  {}", row.tool_arguments_json));
+    lines.push(format!("question   {}", row.question.replace('\n', "\n           ")));
+    lines.push(format!("arguments\n{}", indented(&row.verbatim)));
     // Even into a file: what a person approves must not hide a part of itself.
     terminal.print(&for_terminal(&lines.join("\n")))
 }

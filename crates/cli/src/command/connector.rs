@@ -10,6 +10,7 @@ mod slack;
 mod status;
 mod stdio;
 mod telegram;
+mod unbind;
 
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -36,6 +37,7 @@ enum Action {
     List,
     /// Show how the connectors are that the server runs
     Status,
+    Unbind(unbind::Args),
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
@@ -48,5 +50,6 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Action::Stdio(args) => stdio::run(args, context),
         Action::List => list::run(context),
         Action::Status => status::run(context),
+        Action::Unbind(args) => unbind::run(args, context),
     }
 }

@@ -67,12 +67,12 @@ impl Heard {
             News::Reply(arrival) if terminal.json => self.replies.push((*arrival).clone()),
             News::Other(arrival) if terminal.json => self.others.push((*arrival).clone()),
             News::Reply(arrival) => {
-                terminal.print(&arrival.text)?;
+                terminal.print(&arrival.shown())?;
                 hint(arrival, context);
             }
             News::Other(arrival) => {
                 talk(&format!("(earlier, in {})", arrival.topic_key));
-                talk(&arrival.text);
+                talk(&arrival.shown());
                 hint(arrival, context);
             }
             News::Elsewhere(sent) => {

@@ -36,7 +36,11 @@ fn a_question_is_printed_with_how_to_answer_it() {
     let cortex = reminding();
     let sent = cortex.run(&["send", "remind me every weekday at 9 to stretch"]);
     assert_eq!(sent.code, Some(0), "{}", sent.stderr);
-    assert!(sent.stdout.starts_with("May I run schedule.create?\n"), "{}", sent.stdout);
+    assert!(
+        sent.stdout.starts_with("May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: "),
+        "{}",
+        sent.stdout
+    );
     assert!(
         sent.stdout.contains("  what: \"stretch\"\n") && sent.stdout.contains("cron 0 9 * * 1-5"),
         "{}",
@@ -50,7 +54,11 @@ fn a_question_is_printed_with_how_to_answer_it() {
     );
     let shown = cortex.run(&["approvals", "show", id]).stdout;
     assert!(
-        shown.ends_with("tool       schedule.create\narguments  {\"cron\":\"0 9 * * 1-5\",\"timezone\":\"UTC\",\"what\":\"stretch\"}\n"),
+        shown.ends_with("\n\n  cron: \"0 9 * * 1-5\"\n  timezone: \"UTC\"\n  what: \"stretch\"\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\ntool       schedule.create\nquestion   May I add a reminder: stretch, "),
         "{shown}"
     );
     assert!(!shown.contains("apr_"), "a token is nobody's business: {shown}");
@@ -113,8 +121,9 @@ fn a_chat_answers_its_newest_question() {
     let ran = cortex.run_with_input(&["chat"], "remind me\nyes\n/approve\n/approve\n");
     assert_eq!(ran.code, Some(1), "the last line had nothing to answer");
     let (prompt, rest) = ran.stdout.split_once("Asked by cli:owner").unwrap();
-    assert!(prompt.starts_with("May I run schedule.create?\n"), "{prompt}");
-    let (_, rest) = rest.split_once('\n').unwrap();
+    assert!(prompt.starts_with("May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: "), "{prompt}");
+    let (verbatim, rest) = rest.split_once("  what: \"stretch\"\n").unwrap();
+    assert!(verbatim.contains("\n\n    cron 0 9 * * 1-5 in UTC\n"), "{verbatim}");
     assert_eq!(rest, "You said: yes\nApproved: schedule.create runs now.\nSo be it.\n");
     assert_eq!(
         ran.stderr,

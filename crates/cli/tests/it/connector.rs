@@ -78,6 +78,11 @@ fn a_connector_with_wrong_settings_is_shown_so_and_not_started_again() {
     let shown = until("the verdict", || Some(row(&cortex)).filter(|row| row["state"] == "misconfigured"));
     assert_eq!((&shown["pid"], &shown["restarts"]), (&Value::Null, &json!(0)));
     assert!(shown["lastError"].as_str().unwrap().contains("check connectors.telegram.token"), "{shown}");
+    assert_eq!(shown["refusals"]["count"], 1, "{shown}");
+    let refusal = shown["refusals"]["lastError"].as_str().unwrap();
+    assert!(refusal.contains("check connectors.telegram.token") && shown["refusals"]["lastAt"].is_string());
+    let table = cortex.run(&["connector", "status"]).stdout;
+    assert!(table.contains("last refusal") && table.contains("Z: "), "{table}");
     assert_eq!(cortex.run(&["send", "hello"]).code, Some(0), "the server itself is well");
     let doctor = cortex.run(&["doctor"]);
     assert!(doctor.stdout.contains("telegram is misconfigured"), "{}", doctor.stdout);

@@ -14,6 +14,22 @@ struct ButtonPayload {
     buttons: Vec<Button>,
 }
 
+/// What a message asks: words, and exactly what would run.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Asked {
+    pub(crate) approval_id: String,
+    pub(crate) question: String,
+    pub(crate) verbatim: String,
+}
+
+impl Asked {
+    /// `None` when the payload asks nothing, or keeps its question in the text.
+    pub(crate) fn of(payload: Option<&serde_json::Value>) -> Option<Self> {
+        Self::deserialize(payload?).ok().filter(|asked| !asked.verbatim.is_empty())
+    }
+}
+
 /// The buttons of a payload; none when it has none.
 pub(crate) fn buttons_of(payload: Option<&serde_json::Value>) -> Vec<Button> {
     payload

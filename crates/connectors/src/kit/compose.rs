@@ -1,14 +1,25 @@
 //! From a message to the parts that a platform takes: cut, then written in its dialect.
 
+use super::button::Asked;
 use super::button::Button;
 use super::platform::PlatformRules;
-use super::split::split;
+use super::split::{split, units};
 
 /// One part, in the platform's dialect and as plain text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ComposedPart {
     pub(crate) formatted: String,
+    /// All of it.
     pub(crate) plain: String,
+    /// What is shown as it is, where the platform has a place of its own for that.
+    pub(crate) verbatim: Option<Verbatim>,
+}
+
+/// A text that nobody renders, and what is said about the part of it that is cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verbatim {
+    pub text: String,
+    pub note: Option<String>,
 }
 
 /// The parts of a message. The same text always gives the same parts: a retry counts on that.
@@ -28,10 +39,59 @@ pub(crate) fn compose(text: &str, rules: &PlatformRules) -> Vec<ComposedPart> {
             ComposedPart {
                 formatted: if shows { rendered.text } else { rules.dialect.escape(&plain) },
                 plain,
+                verbatim: None,
             }
         });
         return parts.collect();
     }
+}
+
+/// The parts of a question. What would run stands in the last one, as it is: all of it, or as much as the platform takes
+/// and a count of the rest.
+pub(crate) fn compose_question(asked: &Asked, words: &str, rules: &PlatformRules) -> Vec<ComposedPart> {
+    let is_long = rules.dialect.render(words).units * 2 > rules.part_units_max;
+    let mut parts = if is_long { compose(words, rules) } else { Vec::new() };
+    let words = if is_long { "This would run:" } else { words };
+    let (mut fits, mut too_many) = (0, asked.verbatim.chars().count() + 1);
+    let all = verbatim_part(asked, words, too_many - 1, rules);
+    if let Some(all) = all {
+        parts.push(all);
+        return parts;
+    }
+    while too_many - fits > 1 {
+        let middle = usize::midpoint(fits, too_many);
+        match verbatim_part(asked, words, middle, rules) {
+            Some(_) => fits = middle,
+            None => too_many = middle,
+        }
+    }
+    parts.extend(verbatim_part(asked, words, fits, rules));
+    parts
+}
+
+/// The part with so many characters of what would run; `None` when it is longer than the platform takes.
+fn verbatim_part(asked: &Asked, words: &str, shown: usize, rules: &PlatformRules) -> Option<ComposedPart> {
+    let whole = asked.verbatim.as_str();
+    let text = whole.char_indices().nth(shown).map_or(whole, |(end, _)| &whole[..end]);
+    let missing = whole[text.len()..].chars().count();
+    let note = (missing > 0)
+        .then(|| format!("… {missing} more characters, see cortex approvals show {}", asked.approval_id));
+    let plain = [Some(words), Some(text), note.as_deref()];
+    let plain = plain.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+    let rendered = rules.dialect.render(words);
+    let (formatted, length, verbatim) = match rules.dialect.verbatim(text, whole) {
+        Some(block) => {
+            let said = note.as_deref().map(|note| rules.dialect.escape(note)).unwrap_or_default();
+            // A line break stands between two pieces.
+            let length = rendered.units + block.units + units(&said) + 4;
+            let pieces = [rendered.text, block.text, said];
+            let pieces = pieces.into_iter().filter(|piece| !piece.is_empty()).collect::<Vec<_>>();
+            (pieces.join("\n"), length, None)
+        }
+        None => (rendered.text, 0, Some(Verbatim { text: text.to_owned(), note })),
+    };
+    let is_short = length <= rules.part_units_max && units(&plain) <= rules.part_units_max;
+    is_short.then_some(ComposedPart { formatted, plain, verbatim })
 }
 
 /// The buttons that the platform can show, and a line about those that it cannot.

@@ -1,13 +1,13 @@
 //! The delivering loop: messages of one topic in order, topics side by side, each message part by part.
 
 use super::backoff::Backoff;
-use super::button::{Button, buttons_of};
-use super::compose::{ComposedPart, compose, fitting_buttons};
+use super::button::{Asked, Button, buttons_of};
+use super::compose::{ComposedPart, compose, compose_question, fitting_buttons};
 use super::pages::Prompt;
 use super::place::{ChatPlace, place_key};
 use super::platform::{OutgoingPart, PartBody, Platform, PlatformError};
 use super::run::{Connector, Stopped};
-use cortex_api::{AckRequest, ClientError, NackRequest, PollRequest, PolledMessage};
+use cortex_api::{AckRequest, ClientError, NackRequest, PollRequest, PolledMessage, ReleaseRequest};
 use cortex_types::{Clock, LeaseToken, OutboxId};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -17,15 +17,20 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use ulid::Ulid;
 
 /// Longer than a long message takes in a slow group.
 const LEASE_SECONDS: u32 = 300;
 const BATCH: u32 = 20;
+/// How long a poll waits for a message.
+const WAIT_SECONDS: u32 = 25;
 /// Topics that are delivered to at the same time.
 const LANES_MAX: usize = 64;
 /// How often one part is sent again for another form or another address.
 const FORMS_MAX: usize = 4;
 const ACK_TRIES: usize = 4;
+/// What giving back may take at the end.
+const LAST_RELEASE: Duration = Duration::from_secs(2);
 /// A topic that nothing was delivered to for so long holds nobody up any more.
 const TROUBLE_LASTS: Duration = Duration::from_secs(1_800);
 const WORDS_CHARS_MAX: usize = 80;
@@ -80,28 +85,49 @@ impl<P: Platform> Connector<P> {
     pub(super) async fn deliver(&self) {
         let (lanes, arriving) = mpsc::channel(LANES_MAX);
         tokio::join!(self.feed(lanes), self.run_lanes(arriving));
+        // A poll that the stop cut off may have claimed something.
+        if tokio::time::timeout(LAST_RELEASE, self.release()).await.is_err() {
+            tracing::debug!("nothing more could be given back; the next start does it");
+        }
     }
 
     /// Claims messages until it is told to stop.
     async fn feed(&self, lanes: mpsc::Sender<String>) {
+        // Before the first claim: what we held when we were killed must not wait for the end of its lease.
+        let mut backoff = Backoff::new();
+        while let Err(error) = self.release().await {
+            tracing::warn!(%error, "cannot give back what was in hand; trying again");
+            if self.pause(backoff.wait()).await.is_err() {
+                return;
+            }
+        }
         let mut backoff = Backoff::new();
         while !self.stop.is_cancelled() {
+            let asked = Instant::now();
             // A claim costs an attempt: a platform that is away for an hour must not use them all up.
             let claimed = match self.is_reachable.load(Ordering::Relaxed) {
-                true => self.claim().await,
-                false => Ok(Vec::new()),
+                true => tokio::select! {
+                    () = self.stop.cancelled() => return,
+                    claimed = self.claim() => claimed,
+                },
+                false => Ok(None),
             };
             let wait = match claimed {
-                Ok(found) => {
+                Ok(Some(found)) => {
                     backoff = Backoff::new();
-                    let is_full = !found.is_empty();
                     for topic in found {
                         if lanes.send(topic).await.is_err() {
                             return;
                         }
                     }
-                    if is_full { Duration::ZERO } else { self.settings.poll_every }
+                    continue;
                 }
+                // The server waited for us; one that answers at once is not asked in a circle.
+                Ok(None) if asked.elapsed() >= self.settings.poll_every => {
+                    backoff = Backoff::new();
+                    continue;
+                }
+                Ok(None) => self.settings.poll_every,
                 Err(error) => {
                     let wait = backoff.wait();
                     tracing::warn!(%error, wait_ms = wait.as_millis(), "cannot ask for messages; trying again");
@@ -116,8 +142,29 @@ impl<P: Platform> Connector<P> {
         }
     }
 
-    /// Claims what may be delivered now, and gives the topics that need a lane for it.
-    async fn claim(&self) -> Result<Vec<String>, ClientError> {
+    /// Gives back every lease of an earlier life, so that its messages are due at once.
+    async fn release(&self) -> Result<(), ClientError> {
+        let Some(holder) = self.holder() else { return Ok(()) };
+        let request = ReleaseRequest { source: self.platform.source().to_owned(), holder };
+        match self.client.release(&request).await {
+            Ok(answer) if answer.released > 0 => {
+                tracing::info!(released = answer.released, "messages of the last start are delivered now");
+                Ok(())
+            }
+            // A server that does not know how lets the leases run out.
+            Ok(_) | Err(ClientError::Protocol { .. } | ClientError::Api { status: 400..=499, .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The name that we poll under; none when it cannot be noted, since nobody would know it again.
+    fn holder(&self) -> Option<String> {
+        let new = || Ulid::from_parts(0, rand::random()).to_string();
+        self.notebook.write(|pages| pages.holder.get_or_insert_with(new).clone()).ok()
+    }
+
+    /// Claims what may be delivered now, and gives the topics that need a lane for it; `None` when there is nothing.
+    async fn claim(&self) -> Result<Option<Vec<String>>, ClientError> {
         // Behind a message that cannot be delivered nothing else of its topic is claimed: each claim costs an attempt.
         let is_calm = {
             let mut troubled = self.troubled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,10 +176,11 @@ impl<P: Platform> Connector<P> {
             max: Some(if is_calm { BATCH } else { 1 }),
             lease_seconds: Some(LEASE_SECONDS),
             ordered: true,
-            wait_seconds: None,
+            wait_seconds: Some(WAIT_SECONDS),
+            holder: self.holder(),
         };
         let messages = self.client.poll(&request).await?.messages;
-        Ok(self.in_hand().take(messages))
+        Ok((!messages.is_empty()).then(|| self.in_hand().take(messages)))
     }
 
     async fn run_lanes(&self, mut arriving: mpsc::Receiver<String>) {
@@ -156,6 +204,7 @@ impl<P: Platform> Connector<P> {
             match self.carry(&message).await {
                 Carried::Delivered => self.acknowledge(&message).await,
                 Carried::Failed(error) => {
+                    self.note_refusal(&error);
                     let is_permanent = is_permanent(&error);
                     tracing::warn!(message = %message.message_id, %error, is_permanent, "not delivered");
                     if !is_permanent {
@@ -195,8 +244,12 @@ impl<P: Platform> Connector<P> {
         };
         let rules = self.platform.rules();
         let (buttons, line) = fitting_buttons(buttons_of(message.payload.as_ref()), rules);
-        let text = line.map_or(message.text.clone(), |line| format!("{}\n\n{line}", message.text));
-        let parts = compose(&text, rules);
+        let with_line =
+            |text: &str| line.as_ref().map_or(text.to_owned(), |line| format!("{text}\n\n{line}"));
+        let parts = match Asked::of(message.payload.as_ref()) {
+            Some(asked) => compose_question(&asked, &with_line(&asked.question), rules),
+            None => compose(&with_line(&message.text), rules),
+        };
         let sent = self.notebook.read(|pages| pages.parts_sent(&message.message_id));
         for (index, part) in parts.iter().enumerate().skip(sent) {
             let is_last = index + 1 == parts.len();
@@ -242,7 +295,14 @@ impl<P: Platform> Connector<P> {
         for _ in 0..FORMS_MAX {
             let address = self.address(place);
             self.wait_for_turn(&address).await?;
-            let outgoing = OutgoingPart { place: &address, body, plain: &part.plain, buttons, once };
+            let outgoing = OutgoingPart {
+                place: &address,
+                body,
+                plain: &part.plain,
+                verbatim: part.verbatim.as_ref(),
+                buttons,
+                once,
+            };
             match self.platform.send(&outgoing).await {
                 Err(PlatformError::CannotFormat(reason)) if body != PartBody::Plain(&part.plain) => {
                     tracing::debug!(reason, "sent as plain text instead");

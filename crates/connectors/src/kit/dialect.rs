@@ -1,5 +1,6 @@
 //! Markdown as each platform writes it. Every letter of the text is escaped; nothing of it becomes markup by accident.
 
+mod discord_markdown;
 mod matrix_html;
 mod slack_mrkdwn;
 mod telegram_html;
@@ -11,6 +12,8 @@ use super::split::units;
 pub enum Dialect {
     /// None: the text goes out as it is.
     Plain,
+    /// Discord reads Markdown itself.
+    DiscordMarkdown,
     /// The HTML subset of the Telegram Bot API; its length counts without the tags.
     TelegramHtml,
     /// The HTML that Matrix clients show.
@@ -27,10 +30,17 @@ pub(crate) struct Rendered {
     pub(crate) units: usize,
 }
 
+impl Rendered {
+    fn of(text: String) -> Self {
+        let units = units(&text);
+        Self { text, units }
+    }
+}
+
 impl Dialect {
     pub(crate) fn render(self, markdown: &str) -> Rendered {
         match self {
-            Self::Plain => Rendered { text: markdown.to_owned(), units: units(markdown) },
+            Self::Plain | Self::DiscordMarkdown => Rendered::of(markdown.to_owned()),
             Self::TelegramHtml => telegram_html::render(markdown),
             Self::MatrixHtml => matrix_html::render(markdown),
             Self::SlackMrkdwn => slack_mrkdwn::render(markdown),
@@ -41,7 +51,25 @@ impl Dialect {
     pub(crate) fn escape(self, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),
+            Self::DiscordMarkdown => discord_markdown::escaped(text),
             Self::TelegramHtml | Self::MatrixHtml | Self::SlackMrkdwn => telegram_html::escaped(text),
+        }
+    }
+    /// A text that is displayed as it is, every character of it and nothing rendered; `whole` is what it is the
+    /// beginning of. `None` where the platform has a place of its own for such a text.
+    pub(crate) fn verbatim(self, text: &str, whole: &str) -> Option<Rendered> {
+        let escaped = telegram_html::escaped(text);
+        match self {
+            Self::Plain => Some(Rendered::of(text.to_owned())),
+            Self::DiscordMarkdown => Some(Rendered::of(discord_markdown::verbatim(text, whole))),
+            // The tags do not count, and every entity counts as its character.
+            Self::TelegramHtml => {
+                Some(Rendered { text: format!("<pre>{escaped}</pre>"), units: units(text) })
+            }
+            Self::MatrixHtml => {
+                Some(Rendered { text: format!("<pre><code>{escaped}</code></pre>"), units: units(text) })
+            }
+            Self::SlackMrkdwn => None,
         }
     }
 }

@@ -50,9 +50,11 @@ impl<P: Platform> Connector<P> {
                     }
                 },
                 Err(PlatformError::Misconfigured(reason)) => {
+                    self.note_refusal(&PlatformError::Misconfigured(reason.clone()));
                     return Err(ConnectorFailure::Misconfigured(reason));
                 }
                 Err(error) => {
+                    self.note_refusal(&error);
                     let wait = self.wait_after(&error, &mut backoff);
                     tracing::warn!(%error, wait_s = wait.as_secs_f32(), "cannot listen; trying again");
                     wait
@@ -83,7 +85,10 @@ impl<P: Platform> Connector<P> {
             Happening::Said(said) => Some(said.external_id.clone()),
             Happening::Clicked(click) => Some(click.external_id.clone()),
             Happening::Reacted(reaction) => Some(reaction.external_id.clone()),
-            Happening::Invited { .. } | Happening::Moved { .. } | Happening::Nothing => None,
+            Happening::Unreadable { .. }
+            | Happening::Invited { .. }
+            | Happening::Moved { .. }
+            | Happening::Nothing => None,
         };
         let is_known = external_id.as_ref().is_some_and(|id| self.notebook.read(|pages| pages.has_seen(id)));
         match &inbound.what {
@@ -91,6 +96,7 @@ impl<P: Platform> Connector<P> {
             Happening::Said(said) => self.hear(said).await?,
             Happening::Clicked(click) => self.take_click(click).await?,
             Happening::Reacted(reaction) => self.take_reaction(reaction).await?,
+            Happening::Unreadable { user, place } => self.tell_unreadable(user, place).await?,
             Happening::Invited { user, chat } => self.take_invite(user, chat).await?,
             Happening::Moved { from, to } => self.notebook.write(|pages| pages.move_chat(from, to))?,
             Happening::Nothing => {}

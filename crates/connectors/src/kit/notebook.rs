@@ -1,6 +1,6 @@
 //! The file behind what a connector remembers: replaced whole and durably, readable by its owner alone.
 
-use super::pages::Pages;
+use super::pages::{Pages, Refusals};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -50,6 +50,12 @@ impl Notebook {
     /// How many people were let in by a pairing code.
     pub fn paired_people(&self) -> usize {
         self.read(|pages| pages.allowed.len())
+    }
+
+    /// What the platform refused, as the notes in this folder have it; also while a connector writes them.
+    pub fn refusals(folder: &Path) -> Option<Refusals> {
+        let bytes = fs::read(folder.join("state.json")).ok()?;
+        serde_json::from_slice::<Pages>(&bytes).ok().map(|pages| pages.refusals)
     }
 
     pub(crate) fn folder(&self) -> &Path {

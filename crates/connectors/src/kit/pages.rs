@@ -11,6 +11,7 @@ const BEGUN_MAX: usize = 200;
 const DELIVERED_MAX: usize = 1_000;
 const PROMPTS_MAX: usize = 100;
 const PLACES_MAX: usize = 2_000;
+const REFUSAL_CHARS_MAX: usize = 300;
 /// A question that is older can no longer be answered: the server gives it up after a quarter of an hour.
 const PROMPT_LASTS_MS: i64 = 20 * 60 * 1_000;
 
@@ -23,10 +24,16 @@ pub(crate) struct Pages {
     pub(crate) allowed: BTreeSet<String>,
     /// The last pairing code that was used, hashed: it opens nothing again.
     pub(crate) spent_code: Option<String>,
+    /// The name that we poll under, in every life: only one process has these notes at a time.
+    pub(crate) holder: Option<String>,
     /// How many conversations a place has had, where it is more than one.
     conversations: BTreeMap<String, u32>,
     /// Chats that have another id now.
     moved: BTreeMap<String, String>,
+    /// Encrypted chats where we said that we cannot read them.
+    unreadable: VecDeque<String>,
+    /// How often the platform refused something, and the last time.
+    pub(crate) refusals: Refusals,
     /// External ids that were dealt with.
     seen: VecDeque<String>,
     /// Messages that are sent in part, and how many parts.
@@ -34,6 +41,15 @@ pub(crate) struct Pages {
     delivered: VecDeque<OutboxId>,
     /// Questions with buttons that are open, as far as we know.
     prompts: VecDeque<Prompt>,
+}
+
+/// What the platform refused since the connector was set up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Refusals {
+    pub count: u64,
+    pub last_error: Option<String>,
+    pub last_at: Option<Millis>,
 }
 
 /// A delivered message with buttons.
@@ -58,6 +74,21 @@ impl Pages {
 
     pub(crate) fn see(&mut self, external_id: &str) {
         push_bounded(&mut self.seen, external_id.to_owned(), SEEN_MAX);
+    }
+
+    pub(crate) fn refuse(&mut self, error: &str, at: Millis) {
+        self.refusals.count = self.refusals.count.saturating_add(1);
+        self.refusals.last_error = Some(error.chars().take(REFUSAL_CHARS_MAX).collect());
+        self.refusals.last_at = Some(at);
+    }
+
+    /// Notes that a chat cannot be read; false when that was noted before.
+    pub(crate) fn finds_unreadable(&mut self, chat: &str) -> bool {
+        let is_new = self.unreadable.iter().all(|known| known != chat);
+        if is_new {
+            push_bounded(&mut self.unreadable, chat.to_owned(), PLACES_MAX);
+        }
+        is_new
     }
 
     /// The topic of what is said in a place now. A chat that moved goes on with its old topic.

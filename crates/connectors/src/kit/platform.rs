@@ -1,6 +1,7 @@
 //! What a platform must be able to do, and what it tells. Each platform is one implementation of this.
 
 use super::button::Button;
+use super::compose::Verbatim;
 use super::dialect::Dialect;
 use super::pace::PaceRules;
 use super::place::ChatPlace;
@@ -102,6 +103,11 @@ pub enum Happening {
     Said(Box<Said>),
     Clicked(Click),
     Reacted(Reaction),
+    /// Somebody said something that is encrypted, and we have no keys.
+    Unreadable {
+        user: String,
+        place: ChatPlace,
+    },
     /// Somebody asks us into a chat.
     Invited {
         user: String,
@@ -210,6 +216,8 @@ pub struct OutgoingPart<'a> {
     pub body: PartBody<'a>,
     /// The part as it was written, for platforms that want it beside the formatted one.
     pub plain: &'a str,
+    /// Only on platforms whose dialect has no form for it: a text that must be shown as it is, below the body.
+    pub verbatim: Option<&'a Verbatim>,
     /// Only the last part has any.
     pub buttons: &'a [Button],
     /// The same for the same part, however often it is sent: for platforms that drop a repetition by themselves.

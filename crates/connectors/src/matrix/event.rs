@@ -5,8 +5,6 @@ use super::wire::{Content, RoomEvent};
 use crate::kit::{ChatPlace, Happening, Quote, Reaction, RemoteFile, Said, Sign};
 use cortex_types::Millis;
 
-const UNREADABLE: &str = "(an encrypted message; I cannot read encrypted rooms)";
-
 /// The other event that must be known to understand this one: what it replaces, or what it replies to.
 pub(super) fn wants(event: &RoomEvent, me: &Me) -> Option<String> {
     let is_said = event.kind == "m.room.message" && event.sender != me.id;
@@ -30,15 +28,7 @@ pub(super) fn happening(
         ChatPlace { chat: room.to_owned(), thread: original.thread_root().map(str::to_owned), is_group };
     match event.kind.as_str() {
         "m.room.message" => said(event, other, place, me),
-        "m.room.encrypted" => {
-            let is_edit = false;
-            let text = UNREADABLE.to_owned();
-            said_as(
-                event,
-                Words { text, files: Vec::new(), is_edit, is_addressed: false, quote: None },
-                place,
-            )
-        }
+        "m.room.encrypted" => Happening::Unreadable { user: event.sender, place },
         "m.reaction" => reaction(&event, place),
         _ => Happening::Nothing,
     }

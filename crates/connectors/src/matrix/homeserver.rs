@@ -6,16 +6,23 @@ use reqwest::{Method, RequestBuilder};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tokio::sync::OnceCell;
+use std::time::Duration;
+use tokio::sync::{OnceCell, watch};
+use tokio::time::Instant;
 
 /// A wait that was asked for without saying how long.
 const RETRY_SECONDS: f64 = 5.0;
+/// Longest wait that is believed.
+const QUIET_SECONDS_MAX: f64 = 600.0;
 
 #[derive(Debug, Clone)]
 pub(super) struct Homeserver {
     http: Http,
     token: SecretString,
     me: Arc<OnceCell<Me>>,
+    /// The homeserver told us to be quiet until then. It counts for the whole account: what listens, what sends, and all
+    /// the rest.
+    quiet_until: watch::Sender<Option<Instant>>,
 }
 
 /// Our own account.
@@ -41,7 +48,7 @@ impl Homeserver {
             "connectors.matrix.token is no access token; your client shows one under Help & About",
         )?;
         let http = Http::new("the homeserver", "connectors.matrix.apiUrl", api_url)?;
-        Ok(Self { http, token, me: Arc::default() })
+        Ok(Self { http, token, me: Arc::default(), quiet_until: watch::Sender::new(None) })
     }
 
     /// Whose token it is; asked once.
@@ -87,7 +94,20 @@ impl Homeserver {
         &self,
         request: RequestBuilder,
     ) -> Result<A, PlatformError> {
+        if let Some(until) = self.quiet_until() {
+            tokio::time::sleep_until(until).await;
+        }
         self.taken(self.http.send(request).await?)?.expect("a call to the homeserver")
+    }
+
+    /// Until when nothing may be asked; `None` when something may be asked now.
+    pub(super) fn quiet_until(&self) -> Option<Instant> {
+        self.quiet_until.borrow().filter(|until| *until > Instant::now())
+    }
+
+    fn be_quiet(&self, seconds: f64) {
+        let until = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, QUIET_SECONDS_MAX));
+        self.quiet_until.send_modify(|quiet| *quiet = Some(quiet.map_or(until, |before| before.max(until))));
     }
 
     pub(super) async fn download(
@@ -105,7 +125,11 @@ impl Homeserver {
         let mut refusal: Refusal = answer.read().unwrap_or_default();
         refusal.error = refusal.error.replace(self.token.expose_secret(), "***");
         let wait = refusal.retry_after_ms.map(|wait| wait / 1_000.0).or(answer.retry_after);
-        Err(classify(answer.status, &refusal.errcode, &refusal.error, wait))
+        let error = classify(answer.status, &refusal.errcode, &refusal.error, wait);
+        if matches!(error, PlatformError::RetryAfter { .. }) {
+            self.be_quiet(wait.unwrap_or(RETRY_SECONDS));
+        }
+        Err(error)
     }
 }
 

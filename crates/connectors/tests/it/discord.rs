@@ -134,6 +134,7 @@ async fn a_session_that_is_cut_is_taken_up_again_and_nothing_is_lost_or_doubled(
         stage.api.cut(how);
         stage.api.say(direct(&(number + 2).to_string(), ADA, &format!("after {how:?}")));
         stage.api.posted_after(number + 2).await;
+        stage.api.ledger.after("resume", number + 1).await;
     }
     // The same message comes again.
     stage.api.say(direct("4", ADA, "after Close(4000)"));

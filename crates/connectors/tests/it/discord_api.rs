@@ -131,9 +131,13 @@ impl DiscordApi {
         guild.posted.iter().map(|posted| posted["content"].as_str().unwrap().to_owned()).collect()
     }
 
+    pub(crate) fn posted(&self) -> Vec<Value> {
+        self.guild.lock().unwrap().posted.clone()
+    }
+
     pub(crate) async fn posted_after(&self, count: usize) -> Vec<Value> {
         eventually(format!("{count} messages"), async || {
-            let posted = self.guild.lock().unwrap().posted.clone();
+            let posted = self.posted();
             (posted.len() >= count).then_some(posted)
         })
         .await

@@ -20,4 +20,5 @@ mod slack;
 mod slack_api;
 mod stage;
 mod stdio;
+mod verbatim;
 mod words;

@@ -216,13 +216,10 @@ async fn edits_say_so_redactions_are_nothing_and_files_are_kept() {
         ROOM,
         message("$6", ADA, json!({"msgtype": "m.file", "body": "x", "file": {"url": "mxc://x/y"}})),
     );
-    stage
-        .api
-        .happen(ROOM, json!({"event_id": "$7", "sender": ADA, "type": "m.room.encrypted", "content": {}}));
-    let events = stage.events_after(6).await;
+    let events = stage.events_after(5).await;
     stage.api.confirmed().await;
     connector.stop().await;
-    assert_eq!(stage.events().await.len(), 6);
+    assert_eq!(stage.events().await.len(), 5);
     assert_eq!(events[1]["text"], "[edited] at nine");
     assert_eq!(events[1]["topicKey"], format!("{ROOM}:$root"), "an edit stays in its thread");
     let path = stage.folder().join("files/_4-0-a.png");
@@ -233,7 +230,30 @@ async fn edits_say_so_redactions_are_nothing_and_files_are_kept() {
     let name = |index: usize| events[index]["metadata"]["attachments"][0]["name"].as_str().unwrap();
     assert!(name(3).contains("not fetched: larger than"), "{}", name(3));
     assert!(name(4).contains("not fetched: the platform did not give it"), "{}", name(4));
-    assert!(events[5]["text"].as_str().unwrap().contains("cannot read encrypted rooms"));
+}
+
+#[tokio::test]
+async fn an_encrypted_room_is_told_once_that_it_cannot_be_read_and_the_assistant_hears_nothing() {
+    let stage = stage(ServerSetup::echoing()).await;
+    let encrypted = |id: &str, sender: &str| {
+        let event = json!({"event_id": id, "sender": sender, "type": "m.room.encrypted", "content": {}});
+        stage.api.happen(ROOM, event);
+    };
+    let connector = connected(&stage).await;
+    encrypted("$0", STRANGER);
+    encrypted("$1", ADA);
+    encrypted("$2", ADA);
+    stage.api.confirmed().await;
+    stage.api.texts_after(1).await;
+    connector.stop().await;
+    let connector = connected(&stage).await;
+    encrypted("$3", ADA);
+    stage.api.say(ROOM, "$4", ADA, "hello");
+    let texts = stage.api.texts_after(2).await;
+    connector.stop().await;
+    assert!(texts[0].starts_with("This room is encrypted, and I cannot read"), "{texts:?}");
+    assert_eq!(texts[1..], ["You said: hello"], "said once, also after a restart");
+    assert_eq!(stage.events().await.len(), 1);
 }
 
 #[tokio::test]
@@ -284,13 +304,31 @@ async fn what_was_said_while_we_were_away_is_heard_in_order_however_much_it_was(
 async fn a_flood_wait_is_waited_for_and_the_message_arrives_once() {
     let stage = stage(ServerSetup::echoing()).await;
     let connector = connected(&stage).await;
-    let wait = json!({"errcode": "M_LIMIT_EXCEEDED", "error": "Too fast", "retry_after_ms": 1_000});
-    stage.api.ledger.plan("send", Planned::Refusal(429, wait));
+    let wait = json!({"errcode": "M_LIMIT_EXCEEDED", "error": "Too fast", "retry_after_ms": 700});
+    for _ in 0..4 {
+        stage.api.ledger.plan("send", Planned::Refusal(429, wait.clone()));
+    }
+    let started = std::time::Instant::now();
     stage.api.say(ROOM, "$1", ADA, "hello");
     let row = stage.outbox_when("the delivery", |row| row["status"] == "delivered").await;
     connector.stop().await;
-    assert_eq!(row["attempts"], 2);
+    assert!(started.elapsed() >= Duration::from_millis(4 * 700), "the homeserver sets the pace");
+    assert_eq!(row["attempts"], 1, "waiting costs no attempt");
+    assert_eq!(stage.api.ledger.calls("send").len(), 5, "and nothing is asked before its time");
     assert_eq!(stage.api.texts(), ["You said: hello"]);
+}
+
+#[tokio::test]
+async fn a_sync_that_was_told_to_wait_waits() {
+    let stage = stage(ServerSetup::echoing()).await;
+    let wait = json!({"errcode": "M_LIMIT_EXCEEDED", "error": "Too fast", "retry_after_ms": 900});
+    stage.api.ledger.plan("sync", Planned::Refusal(429, wait.clone()));
+    stage.api.ledger.plan("sync", Planned::Refusal(429, wait));
+    let started = std::time::Instant::now();
+    let connector = connect_with(&stage, GroupPolicy::Mention, FAST);
+    stage.api.ledger.after("sync", 3).await;
+    assert!(started.elapsed() >= Duration::from_millis(2 * 900), "the homeserver sets the pace");
+    connector.stop().await;
 }
 
 #[tokio::test]

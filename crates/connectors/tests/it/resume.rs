@@ -250,3 +250,21 @@ async fn a_platform_that_is_away_costs_no_attempts() {
     let polls = methods[..sent].iter().filter(|method| *method == "getUpdates").count();
     assert!(polls >= 3, "nothing was tried before the platform was back: {methods:?}");
 }
+
+#[tokio::test]
+async fn a_connector_that_was_killed_delivers_what_it_held_as_soon_as_it_is_back() {
+    let stage = Stage::echoing().await;
+    let connector = stage.connect();
+    stage.api.plan("sendMessage", Planned::Hold(Arc::default()));
+    stage.api.happen(message(1, ADA, "one"));
+    stage.api.after("sendMessage", 1).await;
+    let held = stage.outbox_when("the lease", |row| row["status"] == "leased").await;
+    connector.kill().await;
+    // Its lease has minutes to go; nobody waits for them.
+    let connector = stage.connect();
+    let sent = stage.api.after("sendMessage", 2).await;
+    let row = stage.outbox_when("the delivery", |row| row["status"] == "delivered").await;
+    connector.stop().await;
+    assert_eq!(sent[1]["text"], "You said: one");
+    assert_eq!((&row["messageId"], &row["attempts"]), (&held["messageId"], &2.into()));
+}

@@ -148,7 +148,7 @@ async fn a_stranger_changes_nothing_and_his_press_is_refused() {
     stage.api.say(CHANNEL, "1.0", ADA, "<@UBOT> stretch");
     let question = stage.api.posted_after(1).await.remove(0);
     stage.outbox_when("the question", |row| row["status"] == "delivered").await;
-    let data = question["blocks"][1]["elements"][0]["value"].as_str().unwrap();
+    let data = question["blocks"][2]["elements"][0]["value"].as_str().unwrap();
     stage.api.press(CHANNEL, question["ts"].as_str().unwrap(), STRANGER, data);
     stage.api.say(CHANNEL, "2.0", STRANGER, "<@UBOT> hello");
     stage.api.say(DIRECT, "3.0", STRANGER, "hello");
@@ -167,7 +167,7 @@ async fn a_button_approves_the_call_that_waits_and_is_taken_off() {
     stage.api.say(DIRECT, "1.0", ADA, "stretch");
     let question = stage.api.posted_after(1).await.remove(0);
     stage.outbox_when("the question", |row| row["status"] == "delivered").await;
-    let labels: Vec<&Value> = question["blocks"][1]["elements"]
+    let labels: Vec<&Value> = question["blocks"][2]["elements"]
         .as_array()
         .unwrap()
         .iter()
@@ -175,7 +175,7 @@ async fn a_button_approves_the_call_that_waits_and_is_taken_off() {
         .collect();
     assert_eq!(labels, ["Approve", "Deny"]);
     assert_eq!(question["blocks"][0]["text"]["text"], question["text"]);
-    let data = question["blocks"][1]["elements"][0]["value"].as_str().unwrap();
+    let data = question["blocks"][2]["elements"][0]["value"].as_str().unwrap();
     stage.api.press(DIRECT, question["ts"].as_str().unwrap(), ADA, data);
     stage.api.posted_after(3).await;
     let update = stage.api.ledger.after("chat.update", 1).await.remove(0);
@@ -183,7 +183,7 @@ async fn a_button_approves_the_call_that_waits_and_is_taken_off() {
     assert_eq!(stage.api.texts()[1..], ["Approved: schedule.create runs now.", "There you are."]);
     assert_eq!(stage.jobs().await, 1);
     assert_eq!((&update["ts"], &update["text"]), (&question["ts"], &question["text"]));
-    assert_eq!(update["blocks"].as_array().unwrap().len(), 1, "the section stays, the buttons go");
+    assert_eq!(update["blocks"].as_array().unwrap().len(), 2, "the question stays, the buttons go");
     assert!(stage.api.ledger.calls("chat.postEphemeral").is_empty());
 }
 

@@ -3,10 +3,12 @@
 use crate::effect::check_calls::{binding_of_send, prepare};
 use crate::mint;
 use crate::runtime::Parts;
-use cortex_brain::{CallVerdict, prompt_text};
+use cortex_brain::{Asking, CallVerdict, Question};
 use cortex_store::AskedApproval;
-use cortex_types::{ApprovalId, Event, NewApproval, NewReply, StepBody, ToolCall};
-use serde::Serialize;
+use cortex_tools::ToolSource;
+use cortex_types::{
+    ApprovalId, Event, NewApproval, NewReply, PromptButton, PromptPayload, StepBody, ToolCall,
+};
 use sha2::{Digest, Sha256};
 
 /// The questions for these calls, and the steps that record them. When calls are no longer in order nobody is asked
@@ -29,6 +31,7 @@ pub(crate) async fn questions(
                         tool: prepared.call.definition().name.as_str(),
                         arguments: prepared.call.arguments_json(),
                         preview: prepared.preview.as_deref(),
+                        is_built_in: prepared.call.definition().source == ToolSource::BuiltIn,
                         binding: prepared.binding,
                     },
                 ));
@@ -54,6 +57,7 @@ pub(crate) fn send_questions(
                 tool: &call.name,
                 arguments: &call.arguments_json,
                 preview: None,
+                is_built_in: true,
                 binding: binding_of_send(event, call),
             },
         )
@@ -74,34 +78,32 @@ struct Asked<'a> {
     /// Canonical.
     arguments: &'a str,
     preview: Option<&'a str>,
+    is_built_in: bool,
     binding: [u8; 32],
-}
-
-/// What a connector makes buttons of.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PromptPayload<'a> {
-    approval_id: &'a str,
-    buttons: [Button; 2],
-}
-
-#[derive(Serialize)]
-struct Button {
-    label: &'static str,
-    data: String,
 }
 
 fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
     let now = parts.clock.now();
     let expires_at = now.after(parts.config.approval_ttl);
     let token = new_token();
-    let text = prompt_text(about.tool, about.arguments, about.preview, &event.user_id, expires_at);
+    let question = Question::of(&Asking {
+        tool: about.tool,
+        is_built_in: about.is_built_in,
+        arguments_json: about.arguments,
+        preview: about.preview,
+        user: &event.user_id,
+        expires_at,
+        now,
+    });
     let id = ApprovalId::from_ulid(mint::ulid_at(now));
+    let text = question.text();
     let payload = PromptPayload {
-        approval_id: id.as_str(),
-        buttons: [
-            Button { label: "Approve", data: format!("{token}:approve") },
-            Button { label: "Deny", data: format!("{token}:deny") },
+        approval_id: id.clone(),
+        question: question.words.clone(),
+        verbatim: question.verbatim,
+        buttons: vec![
+            PromptButton { label: "Approve".to_owned(), data: format!("{token}:approve") },
+            PromptButton { label: "Deny".to_owned(), data: format!("{token}:deny") },
         ],
     };
     let prompt = NewReply {
@@ -116,6 +118,8 @@ fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
         call_id: about.call_id.to_owned(),
         tool_name: about.tool.to_owned(),
         tool_arguments_json: about.arguments.to_owned(),
+        question: question.words,
+        preview: about.preview.map(str::to_owned),
         binding: about.binding,
         expires_at,
     };

@@ -36,17 +36,20 @@ async fn a_question_shows_tool_arguments_asker_and_end_and_hides_nothing() {
     .await;
     stage.event(ADA, "hello", None).await;
     let prompt = stage.prompts().await.remove(0);
-    let expected = format!(
-        "May I run box.send?\n  \
-         body: \"{}… (5009 characters, sha256 f061d1f2a56a6b11…)\n  \
-         nested: {{\"k\":[\"\\u{{e0041}}\\u{{feff}}\\u{{7f}}\"]}}\n  \
-         n\\u{{61c}}ame: true\n  \
-         subject: \"a\\nApproved by: root\\u{{2028}}\\u{{200b}}\"\n  \
-         to: \"bob\\u{{202e}}\\u{{2066}}evil\"\n\
-         Asked by ada, open until 2027-01-15T08:15:00.000Z.",
-        "x".repeat(399),
+    let words = "May I run box.send?\nAsked by ada, open until 2027-01-15T08:15:00.000Z.";
+    let verbatim = format!(
+        "body: \"{long}\"\n\
+         nested: {{\"k\":[\"\\u{{e0041}}\\u{{feff}}\\u{{7f}}\"]}}\n\
+         \"n\\u{{61c}}ame\": true\n\
+         subject: \"a\\nApproved by: root\\u{{2028}}\\u{{200b}}\"\n\
+         to: \"bob\\u{{202e}}\\u{{2066}}evil\"",
     );
-    assert_eq!(prompt.text, expected);
+    assert_eq!(prompt.text, format!("{words}\n\n```\n{verbatim}\n```"));
+    let payload: Value = serde_json::from_str(&prompt.payload_json.unwrap()).unwrap();
+    assert_eq!((payload["question"].as_str(), payload["verbatim"].as_str()), (Some(words), Some(&*verbatim)));
+    let asked = stage.flow.runtime.approvals().list(true, 1).await.unwrap().remove(0);
+    let shown = stage.flow.runtime.approvals().question(&asked);
+    assert_eq!((shown.words.as_str(), shown.verbatim), (words, verbatim), "every place shows the same");
 }
 
 #[tokio::test(start_paused = true)]

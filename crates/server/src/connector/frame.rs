@@ -2,6 +2,7 @@
 
 use crate::body::{TooMuch, weigh};
 use crate::moment::parse_iso;
+use crate::prompt::text_to_type;
 use crate::routes::ingest::read_priority;
 use cortex_api::{
     ACK_TYPE, CloudEvent, DELTA_TYPE, DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE,
@@ -275,7 +276,8 @@ pub(super) fn outbound(connector_id: &str, message: &OutboundMessage<'_>, causat
         connector_id: connector_id.to_owned(),
         conversation_id: message.conversation.to_owned(),
         room_id: message.metadata_json.and_then(room_of),
-        text: message.text.to_owned(),
+        // A client of this wire may know nothing but text.
+        text: text_to_type(message.text, message.payload_json),
         payload: message.payload_json.and_then(|payload| serde_json::from_str(payload).ok()),
         message_id: message.id.clone(),
     };

@@ -4,12 +4,12 @@ use super::ask::Asked;
 use super::follow::{Following, News, OpenQuestion};
 use super::refusal::{ErrorKind, OpenAiRefusal};
 use super::written::Leased;
+use crate::prompt::Prompt;
 use crate::state::AppState;
 use cortex_api::{CortexApproval, CortexNote};
 use cortex_store::{HandedOver, OutboxMessage, RepliesOf, StoreError};
 use cortex_types::{ApprovalId, InboxStatus, OutboxId, OutboxStatus, TokenUsage, TopicRef};
 use http::StatusCode;
-use serde::Deserialize;
 use std::time::Duration;
 
 /// How long a request without a stream is held; proxies and clients rarely wait longer.
@@ -147,24 +147,10 @@ struct Question {
     url: String,
 }
 
-/// The payload of a prompt, as connectors make buttons of it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PromptButtons {
-    approval_id: ApprovalId,
-    buttons: Vec<PromptButton>,
-}
-
-#[derive(Deserialize)]
-struct PromptButton {
-    data: String,
-}
-
 impl Question {
     fn of(message: &OutboxMessage, host: &str) -> Option<Self> {
-        let payload: PromptButtons = serde_json::from_str(message.payload_json.as_deref()?).ok()?;
-        let (token, _) = payload.buttons.first()?.data.split_once(':')?;
+        let Prompt { id, token } = Prompt::of(message.payload_json.as_deref())?;
         let url = format!("http://{host}/approve/{token}");
-        Some(Self { id: payload.approval_id, token: token.to_owned(), url })
+        Some(Self { id, token, url })
     }
 }

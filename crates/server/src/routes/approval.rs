@@ -33,7 +33,7 @@ pub(crate) async fn list(
     let query = checked(query)?;
     let page = page(query.limit, None)?;
     let found = app.runtime.approvals().list(!query.all, page.limit).await?;
-    Ok(Json(ApprovalList { items: found.into_iter().map(row).collect() }))
+    Ok(Json(ApprovalList { items: found.into_iter().map(|found| row(&app, found)).collect() }))
 }
 
 /// One question.
@@ -45,7 +45,7 @@ pub(crate) async fn show(
     PathId(id): PathId,
 ) -> Result<Json<ApprovalRow>, Refusal> {
     let found = app.runtime.approvals().find(approval_id(&id)?).await?;
-    found.map(|found| Json(row(found))).ok_or_else(|| Refusal::new(ErrorCode::NotFound))
+    found.map(|found| Json(row(&app, found))).ok_or_else(|| Refusal::new(ErrorCode::NotFound))
 }
 
 /// Let the call run.
@@ -114,7 +114,7 @@ pub(crate) async fn revoke(State(app): State<AppState>, PathId(id): PathId) -> R
 
 async fn decide(app: &AppState, id: &str, decision: Decision) -> Result<Json<ApprovalRow>, Refusal> {
     match app.runtime.approvals().decide(approval_id(id)?, decision).await? {
-        Resolved::Decided { approval, .. } => Ok(Json(row(approval))),
+        Resolved::Decided { approval, .. } => Ok(Json(row(app, approval))),
         Resolved::Already(approval) | Resolved::Expired(approval) => {
             Err(Refusal::because(ErrorCode::Conflict, format!("{} is {}", approval.id, approval.status)))
         }
@@ -126,7 +126,8 @@ fn approval_id(text: &str) -> Result<ApprovalId, Refusal> {
     text.parse().map_err(|_| Refusal::new(ErrorCode::NotFound))
 }
 
-fn row(approval: Approval) -> ApprovalRow {
+fn row(app: &AppState, approval: Approval) -> ApprovalRow {
+    let question = app.runtime.approvals().question(&approval);
     ApprovalRow {
         approval_id: approval.id,
         event_id: approval.event,
@@ -135,6 +136,8 @@ fn row(approval: Approval) -> ApprovalRow {
         user_id: approval.user_id,
         tool_name: approval.tool_name,
         tool_arguments_json: approval.tool_arguments_json,
+        question: question.words,
+        verbatim: question.verbatim,
         status: approval.status,
         resolved_by: approval.resolved_by,
         resolved_at: approval.resolved_at.map(Into::into),

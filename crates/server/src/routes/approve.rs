@@ -94,13 +94,14 @@ fn is_open(app: &AppState, asked: &Approval) -> bool {
 }
 
 fn question(app: &AppState, asked: &Approval) -> Page {
-    let words = escaped(&app.runtime.approvals().words(asked));
+    let question = app.runtime.approvals().question(asked);
+    let (words, verbatim) = (escaped(&question.words), escaped(&question.verbatim));
     let form = "<form method=\"post\"><button name=\"decision\" value=\"approve\">Approve</button> \
         <button name=\"decision\" value=\"deny\">Deny</button></form>";
     Page {
         status: StatusCode::OK,
         title: "A question",
-        html: format!("<pre>{words}</pre>\n{form}"),
+        html: format!("<p>{}</p>\n<pre>{verbatim}</pre>\n{form}", words.replace('\n', "<br>")),
         retry_after: None,
     }
 }

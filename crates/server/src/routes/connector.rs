@@ -1,7 +1,9 @@
 //! `/connector`: a session for a connector, and the socket it opens (seed 003); `/api/v2/connectors`: those that this server runs.
 
 use crate::auth::{Caller, Verdict};
+use crate::body::JsonBody;
 use crate::connector::{self, Wants};
+use crate::fields::Fields;
 use crate::guard::Peer;
 use crate::refusal::Refusal;
 use crate::standing::Standing;
@@ -11,7 +13,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::Response;
-use cortex_api::{ConnectorList, ErrorBody, ErrorCode};
+use cortex_api::{ConnectorList, ErrorBody, ErrorCode, UnbindAnswer, UnbindRequest};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
@@ -30,6 +32,24 @@ pub(crate) async fn list(State(app): State<AppState>) -> Json<ConnectorList> {
 pub(crate) struct SessionQuery {
     /// Binds the session at once, so that what waits for this connector is sent as soon as it connects.
     connector_id: Option<String>,
+}
+
+/// Forget which channel a source is, for a connector that was renamed.
+#[utoipa::path(post, path = "/api/v2/connectors/unbind", tag = "connector", request_body = UnbindRequest, responses(
+    (status = 200, body = UnbindAnswer), (status = 400, body = ErrorBody),
+    (status = 404, body = ErrorBody, description = "The source is no channel of another name"),
+))]
+pub(crate) async fn unbind(
+    State(app): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<UnbindAnswer>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let source = fields.name("source");
+    fields.finish()?;
+    let channel = app.runtime.channels().forget_source(&source).await?;
+    let channel = channel.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
+    tracing::info!(source, channel, "A source is no longer bound to its channel");
+    Ok(Json(UnbindAnswer { source, channel }))
 }
 
 /// What may be said when a socket is opened.

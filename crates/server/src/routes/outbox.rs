@@ -1,4 +1,4 @@
-//! `POST /outbox/poll|ack|nack`: messages go out under a lease.
+//! `POST /outbox/poll|ack|nack|release`: messages go out under a lease.
 
 use crate::auth::Caller;
 use crate::body::JsonBody;
@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use cortex_api::{
     AckAnswer, AckRequest, AckStatus, ErrorBody, ErrorCode, NackAnswer, NackRequest, NackStatus, PollAnswer,
-    PollRequest, PolledMessage,
+    PollRequest, PolledMessage, ReleaseAnswer, ReleaseRequest,
 };
 use cortex_store::{Acked, LeaseRefused, Nack, Nacked, OutboxListener, Ring};
 use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
@@ -44,11 +44,12 @@ pub(crate) async fn poll(
     let lease = fields.number("leaseSeconds", LEASE_SECONDS_MIN, LEASE_SECONDS_MAX);
     let ordered = fields.flag("ordered");
     let patience = fields.number("waitSeconds", 0, WAIT_SECONDS_MAX).unwrap_or_default();
+    let holder = fields.optional("holder").is_some().then(|| fields.name("holder"));
     fields.finish()?;
     caller.may_use(&source)?;
     let _waiting = if patience > 0 { load.wait()? } else { None };
     let lease = lease.map(|seconds| Duration::from_secs(u64::from(seconds)));
-    let poll = || app.outbox.poll(source.clone(), max, lease, ordered);
+    let poll = || app.outbox.poll(source.clone(), max, lease, ordered, holder.clone());
     // Listen before looking: what is queued in between then rings.
     let mut bell = app.store.outbox().listen();
     let mut deliveries = poll().await?;
@@ -113,6 +114,24 @@ pub(crate) async fn nack(
         Nacked::Suppressed => NackStatus::Suppressed,
     };
     Ok(Json(NackAnswer { ok: true, status }))
+}
+
+/// Give back what an earlier life of this connector held.
+#[utoipa::path(post, path = "/outbox/release", tag = "connector", request_body = ReleaseRequest, responses(
+    (status = 200, body = ReleaseAnswer), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+    (status = 403, body = ErrorBody, description = "The key belongs to another source"),
+))]
+pub(crate) async fn release(
+    State(app): State<AppState>,
+    caller: Caller,
+    JsonBody(body): JsonBody,
+) -> Result<Json<ReleaseAnswer>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let (source, holder) = (fields.name("source"), fields.name("holder"));
+    fields.finish()?;
+    caller.may_use(&source)?;
+    let released = app.outbox.release(source, holder).await?;
+    Ok(Json(ReleaseAnswer { ok: true, released }))
 }
 
 /// Waits until the source may have something; false once the patience is over or the server stops.

@@ -218,6 +218,6 @@ async fn the_trace_shows_how_a_call_was_planned_asked_approved_and_run() {
     assert_eq!(plain, expected);
     let replies: Vec<&str> =
         trace["replies"].as_array().unwrap().iter().map(|reply| reply["text"].as_str().unwrap()).collect();
-    assert!(replies[0].starts_with("May I run schedule.create?"), "{replies:?}");
+    assert!(replies[0].starts_with("May I add a reminder"), "{replies:?}");
     assert_eq!(replies[1..], ["Approved: schedule.create runs now.", "There you are."]);
 }

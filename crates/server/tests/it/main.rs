@@ -42,4 +42,5 @@ mod storage;
 mod tool;
 mod trace;
 mod usage;
+mod verbatim;
 mod webhook;

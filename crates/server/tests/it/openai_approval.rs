@@ -55,13 +55,13 @@ async fn a_question_comes_back_as_text_with_a_link_and_a_reply_answers_it() {
     let id = asked["cortex"]["approvals"][0]["id"].as_str().unwrap();
     assert_eq!(server.get(&format!("/api/v2/approvals/{id}")).await.json()["status"], "pending");
     let text = content(&asked);
-    assert!(text.starts_with("May I run schedule.create?"), "{text}");
+    assert!(text.starts_with("May I add a reminder every day at 09:00 (UTC)?"), "{text}");
     let how = format!("To answer, reply exactly `{token}:approve` or `{token}:deny`, or open {url}");
     assert!(text.ends_with(&how), "{text}");
     assert_eq!(jobs(&server).await, 0);
     let approved = chat_in(&server, "garden", &format!("{token}:approve")).await;
     assert!(content(&approved).ends_with("There you are."), "{approved}");
-    assert!(!content(&approved).contains("May I run"), "what was seen before is not said again: {approved}");
+    assert!(!content(&approved).contains("May I add"), "what was seen before is not said again: {approved}");
     assert_eq!(jobs(&server).await, 1);
 }
 

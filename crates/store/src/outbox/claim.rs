@@ -190,7 +190,8 @@ fn lease(
     let leased = connection
         .prepare_cached(
             "UPDATE outbox_messages SET status = 'leased', attempts = ?2, lease_token = ?3, lease_expires_at = ?4,
-               leased_at = ?5, updated_at = ?5, pushed = ?6 WHERE seq = ?1 AND status IN ('pending', 'leased')",
+               leased_at = ?5, updated_at = ?5, pushed = ?6, holder = ?7
+             WHERE seq = ?1 AND status IN ('pending', 'leased')",
         )?
         .execute(params![
             candidate.seq,
@@ -198,7 +199,8 @@ fn lease(
             lease.as_str(),
             lease_expires_at.0,
             now.0,
-            request.pushed
+            request.pushed,
+            request.holder
         ])?;
     if leased == 0 {
         // A damaged index must not send an ended message again.

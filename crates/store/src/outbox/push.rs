@@ -112,6 +112,24 @@ pub(super) fn give_back(
     Ok(back)
 }
 
+/// Gives back every lease that this holder of the source has.
+pub(super) fn release(
+    connection: &Connection,
+    source: &str,
+    holder: &str,
+    now: Millis,
+) -> Result<usize, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, lease_token FROM outbox_messages WHERE source = ?1 AND status = 'leased' AND holder = ?2",
+    )?;
+    let held = statement.query_map([source, holder], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let held = held.collect::<Result<Vec<(String, String)>, _>>()?;
+    let leases = held.into_iter().filter_map(|(id, lease)| {
+        Some(ReturnedLease { id: id.parse().ok()?, lease: lease.parse().ok()?, was_sent: true })
+    });
+    give_back(connection, &leases.collect::<Vec<_>>(), now)
+}
+
 /// When something of this source becomes claimable by time alone, after now.
 pub(super) fn next_due(
     connection: &Connection,

@@ -31,6 +31,8 @@ impl Asked {
                 call_id,
                 tool_name: "box.send".to_owned(),
                 tool_arguments_json: "{}".to_owned(),
+                question: "May I?".to_owned(),
+                preview: None,
                 binding: [9; 32],
                 expires_at: Millis(900_000),
             };

@@ -58,6 +58,7 @@ async fn polled(store: &Store, source: &str) -> usize {
         ordered: false,
         attempts_max: 3,
         pushed: false,
+        holder: None,
     };
     store.outbox().claim_due(poll, Millis(NOW.0 + 1)).await.unwrap().len()
 }

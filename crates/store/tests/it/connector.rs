@@ -37,6 +37,7 @@ async fn pushed(store: &Store) -> Vec<Delivery> {
         ordered: true,
         attempts_max: 3,
         pushed: true,
+        holder: None,
     };
     store.outbox().claim_due(poll, NOW).await.unwrap()
 }
@@ -106,6 +107,7 @@ async fn what_a_door_held_comes_back_at_the_next_start_and_what_a_poller_holds_d
         ordered: false,
         attempts_max: 3,
         pushed: false,
+        holder: None,
     };
     assert_eq!(store.outbox().claim_due(poll, NOW).await.unwrap().len(), 1);
     assert_eq!(store.outbox().take_back_pushed(NOW).await.unwrap(), 2);

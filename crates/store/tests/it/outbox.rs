@@ -35,6 +35,7 @@ pub(crate) fn poll_of(source: &str) -> OutboxPoll {
         ordered: false,
         attempts_max: 3,
         pushed: false,
+        holder: None,
     }
 }
 
@@ -272,4 +273,28 @@ async fn after_the_clock_was_set_back_nothing_waits_longer_than_the_horizon() {
     assert_eq!(texts(&poll(&store, &poll_of("telegram"), 6_000).await), ["leased", "pending"]);
     assert_eq!(row(&store, &leased.id).await.attempts, 2);
     assert_eq!(store.outbox().clamp_future(horizon, Millis(day)).await, Ok(0));
+}
+
+#[tokio::test]
+async fn a_holder_that_comes_back_gets_its_messages_at_once_and_nobody_elses() {
+    let store = TempStore::create();
+    let held_by =
+        |holder: &str| OutboxPoll { max: 1, holder: Some(holder.to_owned()), ..poll_of("telegram") };
+    send(&store, &topic("telegram", "a"), &["mine", "another's"], Millis(0)).await;
+    send(&store, &topic("slack", "a"), &["elsewhere"], Millis(0)).await;
+    let mine = poll(&store, &held_by("mine"), 1).await.remove(0);
+    let others = poll(&store, &held_by("another"), 1).await.remove(0);
+    poll(&store, &OutboxPoll { source: "slack".to_owned(), ..held_by("mine") }, 1).await;
+    let release = async |holder: &str, now| {
+        store.outbox().release("telegram".to_owned(), holder.to_owned(), Millis(now)).await.unwrap()
+    };
+    assert_eq!(release("nobody", 2).await, 0);
+    assert_eq!(release("mine", 2).await, 1);
+    assert_eq!(release("mine", 2).await, 0, "it holds nothing any more");
+    let again = poll(&store, &poll_of("telegram"), 3).await;
+    assert_eq!((texts(&again), again[0].attempts), (vec!["mine"], 2));
+    let stale = store.outbox().ack(mine.id.clone(), mine.lease, Millis(4)).await.unwrap();
+    assert_eq!(stale, Err(LeaseRefused::Conflict), "an ack of the life before changes nothing");
+    assert_eq!(store.outbox().ack(others.id, others.lease, Millis(4)).await.unwrap(), Ok(Acked::Delivered));
+    assert_eq!(row(&store, &mine.id).await.status, OutboxStatus::Leased);
 }

@@ -202,7 +202,15 @@ impl Answers {
 
 pub(crate) fn poll(source: &str, max: u32) -> OutboxPoll {
     let lease = Duration::from_secs(30);
-    OutboxPoll { source: source.to_owned(), max, lease, ordered: false, attempts_max: 9, pushed: false }
+    OutboxPoll {
+        source: source.to_owned(),
+        max,
+        lease,
+        ordered: false,
+        attempts_max: 9,
+        pushed: false,
+        holder: None,
+    }
 }
 
 pub(crate) fn sources() -> [&'static str; 2] {

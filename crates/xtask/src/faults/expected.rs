@@ -49,7 +49,7 @@ pub(crate) fn asking_text(name: &str) -> String {
 
 /// Whether a message is a question to the user.
 pub(crate) fn is_question(text: &str) -> bool {
-    text.starts_with(&format!("May I run {ASKING_TOOL}?"))
+    text.starts_with("May I add a reminder")
 }
 
 /// Whether a message says that the question was answered with yes.

@@ -83,7 +83,7 @@ impl<'a> Screen<'a> {
             let text = serde_json::to_string(arrival).map_err(|error| Failure::Plain(error.to_string()))?;
             return Ok(json_for_terminal(&text).into_owned());
         }
-        Ok(arrival.text.clone())
+        Ok(arrival.shown())
     }
 
     /// Where it belongs, when that is another conversation.

@@ -2,28 +2,64 @@
 
 use crate::connect;
 use crate::context::Context;
-use crate::escape::one_line;
+use crate::escape::{for_terminal, one_line};
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
-use cortex_api::ConnectorRow;
+use cortex_api::{ConnectorRow, WireTime};
+use cortex_connectors::{Notebook, Refusals};
+use serde::Serialize;
+
+/// A connector's process, and what its platform refused.
+#[derive(Serialize)]
+struct ConnectorReport {
+    #[serde(flatten)]
+    row: ConnectorRow,
+    refusals: ShownRefusals,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownRefusals {
+    count: u64,
+    last_error: Option<String>,
+    last_at: Option<WireTime>,
+}
+
+impl From<Refusals> for ShownRefusals {
+    fn from(Refusals { count, last_error, last_at }: Refusals) -> Self {
+        Self { count, last_error, last_at: last_at.map(Into::into) }
+    }
+}
 
 pub(super) fn run(context: &Context) -> Result<Exit, Failure> {
     let client = connect::client(context)?;
     let list = context.client_runtime()?.block_on(client.connectors())?;
+    let home = context.home()?;
+    let report = |row: ConnectorRow| ConnectorReport {
+        refusals: Notebook::refusals(&home.connector(&row.name)).unwrap_or_default().into(),
+        row,
+    };
+    let items: Vec<ConnectorReport> = list.items.into_iter().map(report).collect();
     if context.terminal.json {
-        context.terminal.print_json(&list)?;
+        context.terminal.print_json(&serde_json::json!({ "items": items }))?;
         return Ok(Exit::Ok);
     }
-    if list.items.is_empty() {
+    if items.is_empty() {
         talk("the server runs no connectors; enable one in server.json and restart it");
         return Ok(Exit::Ok);
     }
-    let rows: Vec<Vec<String>> = list.items.iter().map(cells).collect();
-    context.terminal.print_table(&["connector", "state", "pid", "since", "restarts", "last error"], &rows)?;
+    let rows: Vec<Vec<String>> = items.iter().map(cells).collect();
+    let head = ["connector", "state", "pid", "since", "restarts", "last error", "refused", "last refusal"];
+    context.terminal.print_table(&head, &rows)?;
     Ok(Exit::Ok)
 }
 
-fn cells(row: &ConnectorRow) -> Vec<String> {
+fn cells(report: &ConnectorReport) -> Vec<String> {
+    let ConnectorReport { row, refusals } = report;
+    let refusal = refusals.last_error.as_deref().map(|error| {
+        let at = refusals.last_at.map(|at| format!("{}: ", at.0.to_rfc3339())).unwrap_or_default();
+        format!("{at}{}", one_line(&for_terminal(error), 100))
+    });
     vec![
         row.name.clone(),
         row.state.as_str().to_owned(),
@@ -31,5 +67,7 @@ fn cells(row: &ConnectorRow) -> Vec<String> {
         row.since.0.to_rfc3339(),
         row.restarts.to_string(),
         one_line(row.last_error.as_deref().unwrap_or_default(), 100),
+        refusals.count.to_string(),
+        refusal.unwrap_or_default(),
     ]
 }

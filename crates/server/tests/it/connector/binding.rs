@@ -208,3 +208,25 @@ async fn the_owners_keys_keep_their_names_and_their_reach() {
     server.restart().await;
     assert_eq!(server.get("/api/v2/status").await.status, 200);
 }
+
+#[tokio::test]
+async fn a_renamed_connector_can_be_unbound() {
+    let server = ServerSetup::echoing().start().await;
+    let key = key_for(&server, "urn:connector:m").await;
+    let say = async |name: &str, id: &str| {
+        let session = session_of(&server, &key).await;
+        let mut connector = TestConnector::open(server.address(), &session, "").await.unwrap();
+        let mut said = said_over(name, "c", id, "hello");
+        said["source"] = json!("urn:connector:m");
+        connector.send(&said).await;
+        connector.event().await
+    };
+    assert_eq!(say("m", "1").await["data"]["text"], "You said: hello");
+    assert_eq!(say("renamed", "2").await["data"]["code"], "forbidden");
+    let unbind =
+        async |source: &str| server.post("/api/v2/connectors/unbind", &json!({ "source": source })).await;
+    assert_eq!(unbind("urn:connector:other").await.status, 404);
+    let unbound = unbind("urn:connector:m").await;
+    assert_eq!(unbound.json(), json!({ "source": "urn:connector:m", "channel": "m" }));
+    assert_eq!(say("renamed", "3").await["data"]["text"], "You said: hello");
+}

@@ -54,6 +54,9 @@ async fn a_question_has_buttons_and_a_click_approves_it() {
             ["Approve", "Deny"]
         );
         let data = buttons[0]["data"].as_str().unwrap();
+        let typed = format!("To answer, send {data} or {}", buttons[1]["data"].as_str().unwrap());
+        let text = question["data"]["text"].as_str().unwrap();
+        assert!(text.ends_with(&typed), "a client without buttons has the words to type: {text}");
         let mut click = said_over("m", "c", "2", if by_metadata { "Approve" } else { data });
         if by_metadata {
             click["data"]["metadata"] = json!({ "messageType": "button_click", "data": data });

@@ -63,6 +63,8 @@ impl World {
                 call_id,
                 tool_name: "door.open".to_owned(),
                 tool_arguments_json: "{}".to_owned(),
+                question: "May I?".to_owned(),
+                preview: None,
                 expires_at: Millis(self.now.0 + suspend.open_ms),
             };
             let prompt = new_reply(&row.topic, &format!("may I {}.{number}?", self.steps));

@@ -52,6 +52,7 @@ impl World {
             ordered: poll.ordered,
             attempts_max: ATTEMPTS_MAX,
             pushed: false,
+            holder: None,
         }
     }
 

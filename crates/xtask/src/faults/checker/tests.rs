@@ -216,7 +216,7 @@ fn asking_story(before_the_answer: &[&str]) -> Story {
 
 #[test]
 fn a_question_comes_before_its_answer_once() {
-    const QUESTION: &str = "May I run schedule.create?\n  cron: ...";
+    const QUESTION: &str = "May I add a reminder: stretch, ...";
     const APPROVED: &str = "Approved: schedule.create runs now.";
     const NOTICE: &str = "schedule.create may have run, and I do not know how it ended.";
     let found =
@@ -241,7 +241,7 @@ fn a_question_comes_before_its_answer_once() {
 
 #[test]
 fn an_event_that_waits_has_asked_and_not_answered() {
-    let mut story = asking_story(&["May I run schedule.create?"]);
+    let mut story = asking_story(&["May I add a reminder: stretch, ..."]);
     story.rows.events[0].state = EventState::Waiting;
     story.rows.turns.drain(..2);
     let found = check(&story.history, &story.rows, Stage::Crashed);

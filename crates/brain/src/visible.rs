@@ -1,0 +1,85 @@
+//! Which characters hide something, and how they are spelled so that a person sees them. The one home of that question.
+
+use unicode_general_category::{GeneralCategory, get_general_category};
+
+/// The text with every hidden character spelled out as `\u{…}`; line breaks and tabs stay.
+pub fn visible(text: &str) -> String {
+    spelled(text, |letter| hides(letter) && !matches!(letter, '\n' | '\t'))
+}
+
+/// The same for a text that must stay on its line: breaks and tabs are spelled out, too.
+pub fn visible_line(text: &str) -> String {
+    spelled(text, hides)
+}
+
+/// Whether a character shows nothing of itself, or changes how others are shown: controls, format and direction marks,
+/// line and paragraph separators, joiners, fillers, variation selectors, tags, blanks that are no plain space, and code
+/// points that mean nothing to everybody.
+pub fn hides(letter: char) -> bool {
+    match letter {
+        ' '..='~' => false,
+        // Marks, letters and symbols to Unicode, and nothing to the eye.
+        '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{2800}' => true,
+        '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}' => true,
+        letter => hides_by_category(letter),
+    }
+}
+
+fn hides_by_category(letter: char) -> bool {
+    matches!(
+        get_general_category(letter),
+        GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+            | GeneralCategory::SpaceSeparator
+            | GeneralCategory::PrivateUse
+            | GeneralCategory::Surrogate
+            | GeneralCategory::Unassigned
+    )
+}
+
+fn spelled(text: &str, is_spelled: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_spelled(letter) {
+            shown.extend(letter.escape_unicode());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_hides_is_spelled_out_and_everything_else_stays() {
+        assert_eq!(visible("a\u{202e}b\n\tc\u{7}"), "a\\u{202e}b\n\tc\\u{7}");
+        assert_eq!(visible_line("a\nb\tc"), "a\\u{a}b\\u{9}c");
+        assert_eq!(visible("é 漢 👋 e\u{301} שלום"), "é 漢 👋 e\u{301} שלום");
+        for hidden in "\u{ad}\u{61c}\u{200b}\u{200d}\u{2028}\u{2060}\u{2065}\u{3000}\u{feff}\u{fff9}\u{1d173}\u{e0001}\u{e0fff}\u{a0}\u{2800}\u{e000}".chars() {
+            assert!(hides(hidden), "{hidden:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_hidden_is_left_and_nothing_visible_is_lost(text in any::<String>()) {
+            let shown = visible_line(&text);
+            prop_assert!(!shown.chars().any(hides));
+            let kept: String = text.chars().filter(|letter| !hides(*letter)).collect();
+            let mut rest = shown.chars();
+            prop_assert!(kept.chars().all(|letter| rest.any(|other| other == letter)));
+        }
+    }
+}

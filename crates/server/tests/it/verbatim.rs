@@ -1,0 +1,65 @@
+//! What would run is shown character for character on the page and to OpenAI's clients, which render Markdown.
+
+use crate::openai_parts::{chat_in, content};
+use cortex_testkit::{ServerSetup, is_hidden, shown_argument, tricky_arguments, unspelled};
+use serde_json::json;
+
+/// A page as a browser shows it: without its tags, and with every entity as the character that it stands for.
+fn page_shown(html: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = html;
+    while let Some(at) = rest.find(['<', '&']) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let entity = [("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"), ("&quot;", "\""), ("&#39;", "'")];
+        if let Some((name, letter)) = entity.iter().find(|(name, _)| rest.starts_with(name)) {
+            shown.push_str(letter);
+            rest = &rest[name.len()..];
+        } else {
+            rest = rest.split_once('>').unwrap().1;
+        }
+    }
+    shown + rest
+}
+
+/// The first block of code of a Markdown text: from its fence to the next line that begins with as long a one.
+fn code_shown(markdown: &str) -> String {
+    let is_fence = |line: &&str| line.starts_with("```");
+    let mut lines = markdown.lines().skip_while(|line| !is_fence(line));
+    let fence = lines.next().unwrap_or_else(|| panic!("no block of code: {markdown}"));
+    assert!(fence.chars().all(|letter| letter == '`'), "{fence}");
+    let inside: Vec<&str> = lines.by_ref().take_while(|line| !line.starts_with(fence)).collect();
+    inside.join("\n")
+}
+
+#[tokio::test]
+async fn the_page_and_a_chat_show_every_character_of_what_would_run() {
+    let arguments = tricky_arguments();
+    let answers = arguments.iter().enumerate().map(|(number, what)| {
+        let arguments = json!({ "cron": "0 9 * * *", "timezone": "UTC", "what": what });
+        json!({ "when": { "equals": format!("ask {number}") },
+            "toolCalls": [{ "name": "schedule.create", "arguments": arguments }] })
+    });
+    let script = json!({ "answers": answers.collect::<Vec<_>>(), "otherwise": { "say": "?" } });
+    let server = ServerSetup::scripted(script).start().await;
+    for (number, what) in arguments.iter().enumerate() {
+        let asked = chat_in(&server, &format!("chat {number}"), &format!("ask {number}")).await;
+        let url = asked["cortex"]["approvals"][0]["url"].as_str().unwrap_or_else(|| panic!("{asked}"));
+        let token = url.rsplit('/').next().unwrap();
+        let page = server.request("GET", &format!("/approve/{token}")).without_key().send().await.text();
+        let row = server.get("/api/v2/approvals?limit=1").await.json()["items"][0].clone();
+        let places = [
+            ("the chat", code_shown(&content(&asked))),
+            ("the page", page_shown(&page)),
+            ("the list", row["verbatim"].as_str().unwrap_or_default().to_owned()),
+        ];
+        for (place, shown) in places {
+            assert!(!shown.contains(is_hidden), "argument {number} hides something in {place}: {shown}");
+            let (text, cut) = shown_argument(&shown, "what");
+            assert_eq!((&unspelled(&text), cut), (what, None), "argument {number} in {place}: {shown}");
+        }
+        let words = "May I add a reminder";
+        assert!(page_shown(&page).contains(words) && page.contains("next: "), "the preview, too: {page}");
+        assert!(row["question"].as_str().unwrap_or_default().starts_with(words), "{row}");
+    }
+}
