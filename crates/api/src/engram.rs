@@ -94,7 +94,7 @@ pub struct EngramRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EngramForget {
     pub id: String,
-    /// Only a memory of this scope.
+    /// The scope of the memory; without it, only one that has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope_id: Option<String>,
 }
@@ -107,9 +107,19 @@ pub struct EngramForgotten {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EngramCapabilities {
-    pub service: String,
-    pub endpoints: Vec<String>,
-    pub features: Vec<String>,
+    pub version: String,
+    #[schema(inline)]
+    pub features: EngramFeatures,
+    pub tools: Vec<String>,
+}
+
+/// What an Engram may be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EngramFeatures {
+    pub scopes: bool,
+    pub idempotency: bool,
+    pub context_hydration: bool,
+    pub work_items: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -41,9 +41,9 @@ pub use cloud_event::{
 pub use connector::{ConnectorList, ConnectorRow, ConnectorState, UnbindAnswer, UnbindRequest};
 pub use context::{ContextCompacted, ContextQuery, ContextSection, ContextShown, ContextUndone};
 pub use engram::{
-    EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
-    EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
-    EngramStats, EngramWell,
+    EngramCapabilities, EngramContext, EngramFeatures, EngramForget, EngramForgotten, EngramHealth,
+    EngramImported, EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember,
+    EngramRemembered, EngramRow, EngramStats, EngramWell,
 };
 pub use error::{ErrorBody, ErrorCode};
 pub use gardener::{GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThinks};

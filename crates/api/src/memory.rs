@@ -125,7 +125,11 @@ pub enum MemoryHitKind {
 
 /// `GET /api/v2/memory/status`: memory in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct MemoryState {
+    /// The Engram service that keeps what is learned from now on; none when it is kept in this home.
+    #[schema(required = true)]
+    pub engram_url: Option<String>,
     pub facts: FactNumbers,
     pub turns: TurnNumbers,
     pub embedder: EmbedderState,

@@ -26,6 +26,10 @@ pub struct PollRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 60, example = 25)]
     pub wait_seconds: Option<u32>,
+    /// Only messages of this topic; of all topics of the source when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 512)]
+    pub topic_key: Option<String>,
     /// A name that this connector keeps over its restarts, so that `/outbox/release` can give its leases back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 512)]

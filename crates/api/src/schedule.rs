@@ -30,10 +30,16 @@ pub struct ScheduleRequest {
     pub topic_key: Option<String>,
 }
 
-/// What was done, in words.
+/// What was done, in words, and the job as it now is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScheduleAnswer {
     pub text: String,
+    /// None for a preview.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<i64>,
+    /// None for a preview, and for a job that was taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleRow>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

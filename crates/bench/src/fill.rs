@@ -273,6 +273,7 @@ mod tests {
             attempts_max: 3,
             pushed: false,
             holder: None,
+            topic_key: None,
         };
         assert_eq!(store.outbox().claim_due(poll, now).await.unwrap().len(), 7);
         drop(store);

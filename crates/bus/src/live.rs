@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::broadcast;
 
 /// How far a listener may fall behind before it skips ahead.
-const BACKLOG: usize = 1_024;
+const BACKLOG: usize = 256;
 
 /// Something that happens to an event while people may be watching it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,41 +28,71 @@ impl LiveNews {
 }
 
 /// The bus of one process. Clones share it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Bus {
-    live: broadcast::Sender<LiveNews>,
-    /// What was previewed of answers that still grow, for listeners who come late.
-    growing: Arc<Mutex<HashMap<EventId, String>>>,
+    /// Events whose answer grows or that somebody listens to; each has a channel of its own, so that what is said in one
+    /// turn costs nothing to those who listen to others.
+    growing: Arc<Mutex<HashMap<EventId, Growing>>>,
 }
 
-impl Default for Bus {
-    fn default() -> Self {
-        Self { live: broadcast::Sender::new(BACKLOG), growing: Arc::default() }
+#[derive(Default)]
+struct Growing {
+    /// What was previewed, for listeners who come late.
+    so_far: String,
+    live: Option<broadcast::Sender<LiveNews>>,
+}
+
+impl Growing {
+    /// Whether nothing was previewed and nobody but so many listens.
+    fn is_idle(&self, listeners: usize) -> bool {
+        let listening = self.live.as_ref().map_or(0, broadcast::Sender::receiver_count);
+        self.so_far.is_empty() && listening <= listeners
     }
 }
 
 impl Bus {
-    pub fn publish(&self, event: LiveNews) {
+    pub fn publish(&self, news: LiveNews) {
         let mut growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        match &event {
-            LiveNews::Delta { event, text } => growing.entry(event.clone()).or_default().push_str(text),
-            LiveNews::Restarted { event } | LiveNews::Ended { event, .. } => {
-                growing.remove(event);
-            }
+        let id = news.event().clone();
+        let event = growing.entry(id.clone()).or_default();
+        match &news {
+            LiveNews::Delta { text, .. } => event.so_far.push_str(text),
+            LiveNews::Restarted { .. } | LiveNews::Ended { .. } => event.so_far = String::new(),
         }
-        // Nobody listening is the normal case and no error.
-        drop(self.live.send(event));
+        if let Some(live) = &event.live {
+            // Nobody listening any more is no error.
+            drop(live.send(news));
+        }
+        if event.is_idle(0) {
+            growing.remove(&id);
+        }
     }
 
     /// What was previewed of `event` so far, and a listener that hears all that follows.
     pub fn listen_to(&self, event: &EventId) -> (String, Listener) {
-        let growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        (growing.get(event).cloned().unwrap_or_default(), Listener(self.live.subscribe()))
+        let mut growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = growing.entry(event.clone()).or_default();
+        let live = found.live.get_or_insert_with(|| broadcast::Sender::new(BACKLOG)).subscribe();
+        (found.so_far.clone(), Listener { live, event: event.clone(), bus: self.clone() })
     }
 }
 
 /// One listener's place on the bus.
-pub struct Listener(broadcast::Receiver<LiveNews>);
+pub struct Listener {
+    live: broadcast::Receiver<LiveNews>,
+    event: EventId,
+    bus: Bus,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let mut growing = self.bus.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        // This one is still counted.
+        if growing.get(&self.event).is_some_and(|event| event.is_idle(1)) {
+            growing.remove(&self.event);
+        }
+    }
+}
 
 /// What a listener hears next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +105,7 @@ pub enum Heard {
 
 impl Listener {
     pub async fn next(&mut self) -> Heard {
-        match self.0.recv().await {
+        match self.live.recv().await {
             Ok(event) => Heard::Event(event),
             Err(broadcast::error::RecvError::Lagged(missed)) => Heard::Lagged(missed),
             Err(broadcast::error::RecvError::Closed) => Heard::Closed,
@@ -111,5 +141,22 @@ mod tests {
         assert_eq!((so_far.as_str(), late.next().await), ("Hello", Heard::Event(delta(" you"))));
         bus.publish(LiveNews::Ended { event: event.clone(), status: InboxStatus::Done });
         assert_eq!(bus.listen_to(&event).0, "");
+    }
+
+    #[tokio::test]
+    async fn nobody_hears_of_other_events_and_nothing_is_kept_of_those_that_ended() {
+        let bus = Bus::default();
+        let [one, other]: [EventId; 2] = ["evt_01J00000000000000000000000", "evt_01J00000000000000000000001"]
+            .map(|id| id.parse().unwrap());
+        let (_, mut listener) = bus.listen_to(&one);
+        bus.publish(LiveNews::Delta { event: other.clone(), text: "elsewhere".to_owned() });
+        bus.publish(LiveNews::Ended { event: other, status: InboxStatus::Done });
+        let ended = LiveNews::Ended { event: one.clone(), status: InboxStatus::Pending };
+        bus.publish(ended.clone());
+        assert_eq!(listener.next().await, Heard::Event(ended), "and it goes on listening");
+        bus.publish(LiveNews::Restarted { event: one.clone() });
+        assert_eq!(listener.next().await, Heard::Event(LiveNews::Restarted { event: one }));
+        drop(listener);
+        assert!(bus.growing.lock().unwrap().is_empty());
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn server(
             requests_per_key: settings.max_requests_per_key,
             owner_per_minute: settings.owner_requests_per_minute,
             key_per_minute: settings.key_requests_per_minute,
-            keyless_per_minute: settings.keyless_requests_per_minute,
+            keyless_per_minute: settings.open_requests_per_minute,
         },
         tools: tools(settings, effective, home, environment)?,
         hooks: settings.hooks.clone(),

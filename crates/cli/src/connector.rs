@@ -341,6 +341,7 @@ impl<'a> Connector<'a> {
             ordered: true,
             wait_seconds: None,
             holder: None,
+            topic_key: None,
         };
         Ok(self.client.poll(&request).await?.messages)
     }

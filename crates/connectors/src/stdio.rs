@@ -216,6 +216,7 @@ impl Stdio {
             ordered: true,
             wait_seconds: Some(WAIT_SECONDS),
             holder: Some(self.holder()),
+            topic_key: None,
         };
         Ok(self.client.poll(&request).await?.messages)
     }

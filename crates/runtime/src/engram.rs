@@ -79,6 +79,8 @@ struct RecallBody<'a> {
 #[derive(Serialize)]
 struct ForgetBody<'a> {
     id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope_id: Option<&'a str>,
 }
 
 #[derive(Deserialize)]
@@ -166,9 +168,19 @@ impl EngramClient {
         self.post::<IgnoredAny>("remember", memory).await.map(drop)
     }
 
-    /// False when the service knows no such memory.
-    pub async fn forget(&self, id: &str) -> Result<bool, EngramError> {
-        Ok(self.post::<ForgetAnswer>("forget", &ForgetBody { id }).await?.deleted)
+    /// Forgets a memory of a scope, or one that has none; false when the service knows no such memory there.
+    pub async fn forget(&self, id: &str, scope_id: Option<&str>) -> Result<bool, EngramError> {
+        Ok(self.post::<ForgetAnswer>("forget", &ForgetBody { id, scope_id }).await?.deleted)
+    }
+
+    /// Where the service is, without what opens it.
+    pub fn place(&self) -> String {
+        let mut place = self.base.clone();
+        if place.set_username("").and_then(|()| place.set_password(None)).is_err() {
+            return place.host_str().unwrap_or_default().to_owned();
+        }
+        place.set_query(None);
+        place.as_str().trim_end_matches('/').to_owned()
     }
 
     async fn ask(&self, query: &str, scope_id: Option<&str>) -> Result<Vec<EngramHit>, EngramError> {

@@ -34,6 +34,19 @@ impl OutboxDesk {
         self.0.store.outbox().release(source, holder, self.0.clock.now()).await
     }
 
+    /// Like `poll`, of one topic alone.
+    pub async fn poll_topic(
+        &self,
+        topic: TopicRef,
+        max: Option<u32>,
+        lease: Option<Duration>,
+        ordered: bool,
+        holder: Option<String>,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let request = self.request(topic.source, max, lease, ordered);
+        self.claim(OutboxPoll { topic_key: Some(topic.topic_key), holder, ..request }).await
+    }
+
     fn request(
         &self,
         source: String,
@@ -50,6 +63,7 @@ impl OutboxDesk {
             attempts_max: config.outbox_max_attempts,
             pushed: false,
             holder: None,
+            topic_key: None,
         }
     }
 

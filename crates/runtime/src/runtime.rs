@@ -5,6 +5,7 @@ use crate::channel::ChannelDesk;
 use crate::config::RuntimeConfig;
 use crate::context::ContextDesk;
 use crate::effect::check_calls::asks_first;
+use crate::engram::EngramClient;
 use crate::floor::FloorReader;
 use crate::gardener::Gardener;
 use crate::intake::Intake;
@@ -84,6 +85,7 @@ impl Runtime {
         let memory = MemoryDesk::new(store.clone(), config.embedder.clone(), Arc::clone(&clock));
         let memories: Arc<dyn ToolRunner> = Arc::new(MemoryTools {
             memory: memory.clone(),
+            store: store.clone(),
             engram: config.engram.clone(),
             channels: channels.subscribe(),
         });
@@ -145,6 +147,11 @@ impl Runtime {
 
     pub fn ops(&self) -> OpDesk {
         OpDesk(Arc::clone(&self.0))
+    }
+
+    /// The service that keeps memory, where it is not kept here.
+    pub fn engram(&self) -> Option<&EngramClient> {
+        self.0.config.engram.as_ref()
     }
 
     pub fn memory(&self) -> MemoryDesk {

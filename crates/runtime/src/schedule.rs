@@ -37,7 +37,7 @@ impl ScheduleDesk {
         arguments_json: &str,
         target: TopicRef,
         user_id: String,
-    ) -> Result<String, ScheduleError> {
+    ) -> Result<(String, Option<i64>), ScheduleError> {
         let parts = &self.0;
         let name =
             ToolName::new("schedule", tool).map_err(|error| ScheduleError::Invalid(error.to_string()))?;
@@ -60,10 +60,10 @@ impl ScheduleDesk {
             }
         };
         let prepared = tools.prepare(&name, arguments_json, &context).await.map_err(refused)?;
-        let done = tools.run(&name, &prepared.arguments_json, &context).await.map_err(refused)?;
+        let done = tools.perform(&name, &prepared.arguments_json, &context).await.map_err(refused)?;
         // A change may have made a run due that the next tick would have found.
         parts.arrived.notify_one();
-        Ok(done.text)
+        Ok((done.text, done.id))
     }
 
     pub async fn list(&self) -> Result<Vec<ScheduledJob>, StoreError> {

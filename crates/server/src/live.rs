@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 /// A text that is longer waits for room: a watcher that does not read holds it in memory.
-const LONG_BYTES: usize = 16 * 1024;
+pub(crate) const LONG_BYTES: usize = 16 * 1024;
 /// Long texts that watchers hold at once.
 static LONG_TEXTS: Semaphore = Semaphore::const_new(48);
 /// Answers that are read from the store at once; nobody who reads slowly holds one of these.
@@ -47,7 +47,7 @@ pub(crate) async fn watch(
         }
     }
     let Some(event) = store.inbox().find(id.clone()).await? else { return Ok(None) };
-    let watcher = Watcher { store: store.clone(), id, listener };
+    let watcher = Watcher { store: store.clone(), id, listener, waiting };
     let first = match event.status {
         InboxStatus::Done | InboxStatus::Failed => Next::Ended(event.status),
         InboxStatus::Waiting if waiting == Waiting::IsAnEnd => Next::Ended(event.status),
@@ -63,10 +63,11 @@ struct Watcher {
     store: Store,
     id: EventId,
     listener: Listener,
+    waiting: Waiting,
 }
 
 /// Room for a long text, until the watcher comes for more.
-type Room = Option<SemaphorePermit<'static>>;
+pub(crate) type Room = Option<SemaphorePermit<'static>>;
 
 enum Next {
     Say(String, Room),
@@ -77,7 +78,7 @@ enum Next {
     Over(Room),
 }
 
-async fn long_text() -> Room {
+pub(crate) async fn long_text() -> Room {
     timeout(ROOM_MAX, LONG_TEXTS.acquire()).await.ok()?.ok()
 }
 
@@ -138,7 +139,11 @@ impl Watcher {
     /// None when there was no room for a long answer.
     async fn done(&self, status: InboxStatus) -> Option<(Wire, Room)> {
         let is_long = |text: &Option<String>| text.as_ref().is_some_and(|text| text.len() > LONG_BYTES);
-        let mut text = self.text().await;
+        // Whoever waits for an end reads the answer elsewhere.
+        let mut text = match self.waiting {
+            Waiting::GoesOn => self.text().await,
+            Waiting::IsAnEnd => None,
+        };
         let mut room = None;
         if is_long(&text) {
             room = LONG_TEXTS.try_acquire().ok();

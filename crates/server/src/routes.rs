@@ -142,7 +142,7 @@ pub(crate) fn refused_at(path: &str, refusal: Refusal) -> Response {
 
 /// The OpenAPI document of this server.
 pub fn openapi() -> OpenApi {
-    documented().split_for_parts().1
+    openapi::with_guard(documented().split_for_parts().1)
 }
 
 fn documented() -> OpenApiRouter<AppState> {

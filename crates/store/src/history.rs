@@ -50,6 +50,18 @@ pub struct HistoryFilter {
 }
 
 impl History<'_> {
+    /// The keys of the newest topics, each once.
+    pub async fn topics_lately(&self, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let sql = "SELECT topic_key FROM topics GROUP BY topic_key ORDER BY max(id) DESC LIMIT ?1";
+                let mut statement = connection.prepare_cached(sql)?;
+                let keys = statement.query_map([limit], |row| row.get(0))?;
+                Ok(keys.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
     /// The newest `limit` lines of a part of the history, oldest first.
     pub async fn newest(&self, filter: HistoryFilter, limit: u32) -> Result<Vec<SaidTurn>, StoreError> {
         self.0

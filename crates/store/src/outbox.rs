@@ -36,6 +36,8 @@ pub struct OutboxPoll {
     pub attempts_max: u32,
     /// The holder is a part of this process: its leases end with it.
     pub pushed: bool,
+    /// Only what goes to this topic of the source.
+    pub topic_key: Option<String>,
     /// The name that the poller gave itself; under it a later life of the same connector gives its leases back.
     pub holder: Option<String>,
 }

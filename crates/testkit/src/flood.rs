@@ -110,24 +110,30 @@ impl Flooded {
         Ok(stream)
     }
 
-    /// Asks for something over so many connections whose buffers are as small as can be, and reads nothing of it.
-    pub fn ask_and_never_read(&self, path: &str, connections: usize) -> Vec<TcpStream> {
+    /// Posts over so many connections whose buffers are as small as can be, and reads nothing of the answers.
+    pub fn ask_and_never_read(
+        &self,
+        path: &str,
+        connections: usize,
+        body: impl Fn(usize) -> String,
+    ) -> Vec<TcpStream> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime can be made").block_on(async {
             let mut open = Vec::new();
-            for _ in 0..connections {
-                open.extend(self.ask_with_small_buffers(path).await);
+            for number in 0..connections {
+                open.extend(self.ask_with_small_buffers(path, &body(number)).await);
             }
             open
         })
     }
 
-    async fn ask_with_small_buffers(&self, path: &str) -> std::io::Result<TcpStream> {
+    async fn ask_with_small_buffers(&self, path: &str, body: &str) -> std::io::Result<TcpStream> {
         let socket = tokio::net::TcpSocket::new_v4()?;
         socket.set_recv_buffer_size(1_024)?;
         let mut stream = socket.connect(self.address).await?.into_std()?;
         stream.set_nonblocking(false)?;
-        stream.write_all(self.head("GET", path, "").as_bytes())?;
+        let head = self.head("POST", path, &format!("content-length: {}\r\n", body.len()));
+        stream.write_all((head + body).as_bytes())?;
         Ok(stream)
     }
 

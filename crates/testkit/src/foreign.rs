@@ -9,16 +9,22 @@ use tokio::process::Command;
 
 /// Set to `1` where a suite that cannot run is a failure.
 const REQUIRE_ALL_VARIABLE: &str = "CORTEX_REQUIRE_ALL";
-/// A client that takes longer hangs.
-const RUN_MAX: Duration = Duration::from_secs(120);
+/// A client that takes longer hangs; on a busy machine honest ones take their time.
+const RUN_MAX: Duration = Duration::from_secs(280);
 
 /// Whose client a script uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForeignClients {
     /// npm `openai`, in `target/npm/openai`.
     Node,
-    /// PyPI `openai`, `cloudevents`, `websockets` and `standardwebhooks`, in `target/pypi/clients`.
+    /// npm `ai` of Vercel with its providers for OpenAI, in `target/npm/ai`.
+    VercelAi,
+    /// PyPI `openai`, `langchain-openai`, `cloudevents`, `websockets` and `standardwebhooks`, in `target/pypi/clients`.
     Python,
+    /// PyPI `litellm`, in `target/pypi/litellm`: it wants other versions than the clients beside it.
+    Litellm,
+    /// PyPI `schemathesis`, in `target/pypi/schemathesis`.
+    Schemathesis,
 }
 
 impl ForeignClients {
@@ -63,35 +69,44 @@ impl ForeignClients {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
         match self {
             Self::Node => target.join("npm/openai"),
+            Self::VercelAi => target.join("npm/ai"),
             Self::Python => target.join("pypi/clients"),
+            Self::Litellm => target.join("pypi/litellm"),
+            Self::Schemathesis => target.join("pypi/schemathesis"),
         }
     }
 
     fn is_installed(self) -> bool {
         match self {
             Self::Node => self.folder().join("node_modules/openai/package.json").is_file(),
-            Self::Python => self.folder().join("installed.txt").is_file(),
+            Self::VercelAi => self.folder().join("node_modules/ai/package.json").is_file(),
+            Self::Python | Self::Litellm | Self::Schemathesis => {
+                self.folder().join("installed.txt").is_file()
+            }
         }
     }
 
     fn program(self) -> PathBuf {
         match self {
-            // The package may have brought its own Node.
-            Self::Node => {
-                let own = self.folder().join("node_modules/.bin/node");
-                if own.is_file() { own } else { PathBuf::from("node") }
+            // A package may have brought a Node that is newer than the machine's, for itself or for the other.
+            Self::Node | Self::VercelAi => {
+                let brought = [self, Self::Node, Self::VercelAi]
+                    .map(|clients| clients.folder().join("node_modules/.bin/node"));
+                brought.into_iter().find(|node| node.is_file()).unwrap_or_else(|| PathBuf::from("node"))
             }
-            Self::Python => self.folder().join("bin/python3"),
+            Self::Python | Self::Litellm | Self::Schemathesis => self.folder().join("bin/python3"),
         }
     }
 
     /// Node finds packages of a script only above it, so the script is told where they are.
     fn environment(self) -> io::Result<Vec<(&'static str, OsString)>> {
         Ok(match self {
-            Self::Node => {
+            Self::Node | Self::VercelAi => {
                 vec![("CLIENT_MODULES", self.folder().join("node_modules").canonicalize()?.into_os_string())]
             }
-            Self::Python => vec![("PYTHONUNBUFFERED", "1".into()), ("PYTHONDONTWRITEBYTECODE", "1".into())],
+            Self::Python | Self::Litellm | Self::Schemathesis => {
+                vec![("PYTHONUNBUFFERED", "1".into()), ("PYTHONDONTWRITEBYTECODE", "1".into())]
+            }
         })
     }
 }

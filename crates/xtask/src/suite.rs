@@ -1,6 +1,9 @@
 //! What `cargo xtask test` runs, in order. A later suite adds its short form here.
 
-use crate::tool::{AIMOCK, DENY, MCP_EVERYTHING, NEXTEST, OPENAI_NODE, PYTHON_CLIENTS, STRACE, Tool};
+use crate::tool::{
+    AIMOCK, DENY, LITELLM, MCP_EVERYTHING, NEXTEST, OPENAI_NODE, PYTHON_CLIENTS, SCHEMATHESIS, STRACE, Tool,
+    VERCEL_AI,
+};
 
 /// One line of the summary.
 pub(crate) struct Step {
@@ -45,7 +48,10 @@ pub(crate) const STEPS: &[Step] = &[
             ("model wires against a third-party fake", AIMOCK),
             ("MCP client against a third party's server", MCP_EVERYTHING),
             ("OpenAI's client for Node", OPENAI_NODE),
+            ("Vercel's AI SDK", VERCEL_AI),
             ("clients for Python", PYTHON_CLIENTS),
+            ("litellm", LITELLM),
+            ("the OpenAPI document by schemathesis", SCHEMATHESIS),
         ],
         in_quick: true,
     },

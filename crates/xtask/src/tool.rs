@@ -23,8 +23,8 @@ pub(crate) enum Origin {
     Debian(&'static [&'static str]),
     /// A crate, built once into `target/tools`.
     Cargo { package: &'static str, version: &'static str },
-    /// A package for npm, installed once into `target/npm/<program>`.
-    Npm { package: &'static str, node_major_min: u32 },
+    /// Packages for npm, installed once into `target/npm/<program>`.
+    Npm { packages: &'static [&'static str], node_major_min: u32 },
     /// Packages for pip, installed once into the virtual environment `target/pypi/<program>`.
     Pypi { packages: &'static [&'static str] },
 }
@@ -42,18 +42,30 @@ const NPM: Tool = Tool { program: "npm", origin: Origin::Debian(&["nodejs", "npm
 /// Speaks the wires of OpenAI, Anthropic and Google.
 pub(crate) const AIMOCK: Tool = Tool {
     program: "aimock",
-    origin: Origin::Npm { package: "@copilotkit/aimock@1.43.0", node_major_min: 20 },
+    origin: Origin::Npm { packages: &["@copilotkit/aimock@1.43.0"], node_major_min: 20 },
 };
 
 /// Serves a tool of every kind over MCP.
 pub(crate) const MCP_EVERYTHING: Tool = Tool {
     program: "mcp-server-everything",
-    origin: Origin::Npm { package: "@modelcontextprotocol/server-everything@2026.8.31", node_major_min: 20 },
+    origin: Origin::Npm {
+        packages: &["@modelcontextprotocol/server-everything@2026.8.31"],
+        node_major_min: 20,
+    },
 };
 
 /// The OpenAI client for Node; a library, without a program of its own.
 pub(crate) const OPENAI_NODE: Tool =
-    Tool { program: "openai", origin: Origin::Npm { package: "openai@7.53.0", node_major_min: 22 } };
+    Tool { program: "openai", origin: Origin::Npm { packages: &["openai@7.53.0"], node_major_min: 22 } };
+
+/// Vercel's AI SDK and its providers for OpenAI's API; libraries too.
+pub(crate) const VERCEL_AI: Tool = Tool {
+    program: "ai",
+    origin: Origin::Npm {
+        packages: &["ai@7.0.169", "@ai-sdk/openai@4.0.114", "@ai-sdk/openai-compatible@3.0.90"],
+        node_major_min: 22,
+    },
+};
 
 const PYTHON_PACKAGES: &[&str] = &["python3", "python3-venv", "python3-pip"];
 
@@ -63,9 +75,23 @@ const PYTHON: Tool = Tool { program: "python3", origin: Origin::Debian(PYTHON_PA
 pub(crate) const PYTHON_CLIENTS: Tool = Tool {
     program: "clients",
     origin: Origin::Pypi {
-        packages: &["openai==3.49.0", "cloudevents==2.2.0", "websockets==17.4", "standardwebhooks==1.1.0"],
+        packages: &[
+            "openai==3.49.0",
+            "langchain-openai==1.7.3",
+            "cloudevents==2.2.0",
+            "websockets==17.4",
+            "standardwebhooks==1.1.0",
+        ],
     },
 };
+
+/// Apart from the other clients, because it wants other versions of what they share.
+pub(crate) const LITELLM: Tool =
+    Tool { program: "litellm", origin: Origin::Pypi { packages: &["litellm==1.106.2"] } };
+
+/// Tries a server against its OpenAPI document.
+pub(crate) const SCHEMATHESIS: Tool =
+    Tool { program: "schemathesis", origin: Origin::Pypi { packages: &["schemathesis==4.32.5"] } };
 
 /// Newer than what Debian has, for packages that ask for it; npm brings it like any other package.
 const NODE_PACKAGE: &str = "node@22";
@@ -79,7 +105,7 @@ pub(crate) struct Toolbox {
 
 impl Toolbox {
     pub(crate) fn new(root: &Path, machine_path: &OsString, may_install: bool) -> Result<Self> {
-        let packages = [AIMOCK, MCP_EVERYTHING, OPENAI_NODE]
+        let packages = [AIMOCK, MCP_EVERYTHING, OPENAI_NODE, VERCEL_AI]
             .map(|tool| npm_folder(root, &tool).join("node_modules/.bin"));
         let ours = std::iter::once(root.join("target/tools/bin")).chain(packages);
         let folders = ours.chain(std::env::split_paths(machine_path));
@@ -141,12 +167,12 @@ impl Toolbox {
                     &["cargo", "install", package, "--version", version, "--locked", "--root", &folder],
                 );
             }
-            Origin::Npm { package, node_major_min } => {
+            Origin::Npm { packages, node_major_min } => {
                 if self.has(&NPM) {
                     let folder = npm_folder(&self.workplace.root, tool);
                     let folder = folder.to_string_lossy();
-                    let mut command =
-                        vec!["npm", "install", "--no-fund", "--no-audit", "--prefix", &folder, package];
+                    let mut command = vec!["npm", "install", "--no-fund", "--no-audit", "--prefix", &folder];
+                    command.extend(packages);
                     if self.node_major() < node_major_min {
                         command.push(NODE_PACKAGE);
                     }
@@ -258,7 +284,10 @@ mod tests {
         assert!(!toolbox.has(&PYTHON_CLIENTS), "an installation that was cut short");
         for (installed, expected) in [
             ("openai==1.0.0", false),
-            ("openai==3.49.0\ncloudevents==2.2.0\nwebsockets==17.4\nstandardwebhooks==1.1.0", true),
+            (
+                "openai==3.49.0\nlangchain-openai==1.7.3\ncloudevents==2.2.0\nwebsockets==17.4\nstandardwebhooks==1.1.0",
+                true,
+            ),
         ] {
             std::fs::write(root.path().join("target/pypi/clients").join(PYPI_DONE), installed).unwrap();
             let mut toolbox = Toolbox::new(root.path(), &OsString::new(), false).unwrap();

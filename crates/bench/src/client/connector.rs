@@ -78,6 +78,7 @@ impl Connectors {
             ordered: self.ordered,
             wait_seconds: None,
             holder: None,
+            topic_key: None,
         };
         let poll = json(&poll)?;
         loop {

@@ -239,6 +239,7 @@ impl Aged {
                 attempts_max: 10,
                 pushed: false,
                 holder: None,
+                topic_key: None,
             };
             let started = Instant::now();
             let polled = self.store.outbox().claim_due(poll, now).await?;

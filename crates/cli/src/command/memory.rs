@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -45,7 +45,7 @@ enum Action {
         #[arg(long, short = 'n', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
     },
-    /// Show how much is remembered and indexed, and how far its vectors have come
+    /// Show where memory is kept, how much is remembered and indexed, and how far its vectors have come
     Status,
     /// Show one fact and where it came from
     Show { fact: FactId },
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let client = connect::client(context)?;
     let runtime = context.client_runtime()?;
     let about = |fact: &FactId| Failure::about(format!("fact {fact}"), "cortex memory list");
-    match &args.action {
+    match args.action.as_ref().unwrap_or(&Action::Status) {
         Action::List { tier, category, pinned, unreviewed, limit, before } => {
             let query = FactQuery {
                 tier: *tier,
@@ -100,6 +100,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                     .terminal
                     .print_table(&["fact", "tier", "category", "scope", "hits", "text"], &rows)?;
                 super::inbox::more(list.next_cursor.as_deref());
+                say_where(&runtime.block_on(client.memory_state())?);
             }
         }
         Action::Search { query, limit } => {
@@ -110,6 +111,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             } else {
                 let rows: Vec<Vec<String>> = hits.items.iter().map(hit_cells).collect();
                 context.terminal.print_table(&["score", "what", "when", "text"], &rows)?;
+                say_where(&runtime.block_on(client.memory_state())?);
             }
         }
         Action::Status => status(&runtime.block_on(client.memory_state())?, context)?,
@@ -138,15 +140,27 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// A list of what is here would otherwise pass for all that is remembered.
+fn say_where(state: &MemoryState) {
+    if let Some(url) = &state.engram_url {
+        talk(&format!("memory is kept by the Engram service at {url}; this is what is kept here"));
+    }
+}
+
 fn status(state: &MemoryState, context: &Context) -> Result<(), Failure> {
     let terminal = &context.terminal;
     if terminal.json {
         return terminal.print_json(state);
     }
-    let MemoryState { facts, turns, embedder, vectors, reembedding } = state;
+    let MemoryState { engram_url, facts, turns, embedder, vectors, reembedding } = state;
+    let kept = match engram_url {
+        None => "in this home".to_owned(),
+        Some(url) => format!("by the Engram service at {url}; the facts below are those kept here before"),
+    };
     let dims = embedder.dims.map_or("none made yet".to_owned(), |dims| format!("{dims} dimensions"));
     let running = if reembedding.is_running { ", being made now" } else { "" };
     let mut lines = vec![
+        format!("kept      {kept}"),
         format!("facts     {} hot, {} cold ({} pinned)", facts.hot, facts.cold, facts.pinned),
         format!("turns     {} of {} indexed", turns.indexed, turns.said),
         format!("embedder  {} ({dims})", embedder.model),

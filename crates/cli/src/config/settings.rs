@@ -30,7 +30,7 @@ pub(crate) struct Settings {
     pub(crate) max_requests_per_key: u32,
     pub(crate) owner_requests_per_minute: u32,
     pub(crate) key_requests_per_minute: u32,
-    pub(crate) keyless_requests_per_minute: u32,
+    pub(crate) open_requests_per_minute: u32,
     pub(crate) ollama_url: String,
     pub(crate) model: Option<String>,
     pub(crate) extraction_model: Option<String>,

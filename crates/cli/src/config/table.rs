@@ -137,11 +137,11 @@ pub(crate) const KEYS: &[Key] = &[
         "Requests that each connector's key may make in a minute; 0 is no limit.",
     ),
     count(
-        "keylessRequestsPerMinute",
+        "openRequestsPerMinute",
         0,
         60_000_000,
         60_000,
-        "Requests that each address may make in a minute without a key, where none is needed; 0 is no limit.",
+        "Requests that each address may make in a minute on routes that need no key; 0 is no limit.",
     ),
     key(
         "ollamaUrl",

@@ -20,6 +20,10 @@ fn the_listing_shows_every_key_with_its_default() {
         engramUrl               "http://localhost:7749"   default
         engram                  {}                        default
         connector               {}                        default
+        maxRequestsPerKey       1024                      default
+        ownerRequestsPerMinute  6000000                   default
+        keyRequestsPerMinute    600000                    default
+        openRequestsPerMinute   60000                     default
         ollamaUrl               "http://localhost:11434"  default
         model                   null                      default
         extractionModel         null                      default

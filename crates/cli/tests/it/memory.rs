@@ -57,11 +57,13 @@ fn memory_shows_its_numbers() {
     cortex.run(&["send", "I live in Paris"]);
     cortex.run(&["gardener", "run", "extractor"]);
     assert_eq!(cortex.json(&["memory", "search", "Paris", "--json"])["items"].as_array().unwrap().len(), 3);
-    let expected = "facts     1 hot, 0 cold (0 pinned)\nturns     2 of 2 indexed\n\
+    let expected = "kept      in this home\nfacts     1 hot, 0 cold (0 pinned)\nturns     2 of 2 indexed\n\
                     embedder  cortex-static-1 (256 dimensions)\nvectors   3 of 3\n";
     let shown = cortex.run(&["memory", "status"]);
     assert_eq!((shown.code, shown.stdout.as_str()), (Some(0), expected), "{}", shown.stderr);
+    assert_eq!(cortex.run(&["memory"]).stdout, expected, "the same without a word more");
     let status = cortex.json(&["memory", "status", "--json"]);
+    assert_eq!(status["engramUrl"], json!(null));
     assert_eq!(status["reembedding"], json!({"isRunning": false, "lastError": null}));
 }
 

@@ -178,6 +178,7 @@ impl<P: Platform> Connector<P> {
             ordered: true,
             wait_seconds: Some(WAIT_SECONDS),
             holder: self.holder(),
+            topic_key: None,
         };
         let messages = self.client.poll(&request).await?.messages;
         Ok((!messages.is_empty()).then(|| self.in_hand().take(messages)))

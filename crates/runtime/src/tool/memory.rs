@@ -4,7 +4,7 @@ use crate::engram::{EngramClient, EngramMemory};
 use crate::memory::{MemoryDesk, MemoryError, NewMemory, Recall, RecalledItem, Unreviewed};
 use async_trait::async_trait;
 use cortex_brain::UNTRUSTED_START;
-use cortex_store::{Keep, KeptAs};
+use cortex_store::{Keep, KeptAs, Store};
 use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
     ToolRunner, ToolSource,
@@ -18,12 +18,15 @@ use tokio::sync::watch;
 const SKILL: &str = "memory";
 const LIMIT: usize = 10;
 const LIMIT_MAX: usize = 50;
+/// Conversations whose memories are looked through for one that is to be forgotten.
+const SCOPES_MAX: u32 = 64;
 /// The word a fact gets when none is given.
 const CATEGORY: &str = "fact";
 
 /// Runs the `memory.*` tools on the desk, or on an Engram service where one is set.
 pub(crate) struct MemoryTools {
     pub(crate) memory: MemoryDesk,
+    pub(crate) store: Store,
     pub(crate) engram: Option<EngramClient>,
     pub(crate) channels: watch::Receiver<Arc<ChannelSettings>>,
 }
@@ -192,7 +195,7 @@ impl MemoryTools {
 
     async fn forget(&self, asked: Forget, context: &CallContext) -> Result<String, ToolCallError> {
         let Some(fact) = self.known(&asked, context).await? else {
-            return self.forget_elsewhere(&asked).await;
+            return self.forget_elsewhere(&asked, context).await;
         };
         self.memory
             .forget(fact.id.clone())
@@ -201,13 +204,29 @@ impl MemoryTools {
         Ok(format!("forgotten: {}", fact.text))
     }
 
-    async fn forget_elsewhere(&self, asked: &Forget) -> Result<String, ToolCallError> {
+    /// The service forgets a memory only for who names its scope, and does not tell the scope of what it recalls.
+    async fn forget_elsewhere(&self, asked: &Forget, context: &CallContext) -> Result<String, ToolCallError> {
         let Some(engram) = &self.engram else { return Err(missing(asked)) };
-        match engram.forget(&asked.id).await {
-            Ok(true) => Ok(format!("forgotten: {}", asked.id)),
-            Ok(false) => Err(missing(asked)),
-            Err(error) => Err(ToolCallError::Unknown(error.to_string())),
+        let own = context.topic.topic_key.clone();
+        let mut scopes = vec![Some(own.clone())];
+        // Who sees what was told elsewhere may have it forgotten too.
+        if matches!(self.channels.borrow().accounts_of(&context.user_id), Accounts::Everyone) {
+            scopes.push(None);
         }
+        if scopes.len() > 1 {
+            let lately = self.store.history().topics_lately(SCOPES_MAX).await;
+            let lately = lately.map_err(|error| ToolCallError::Failed(error.to_string()))?;
+            scopes.extend(lately.into_iter().filter(|scope| *scope != own).map(Some));
+        }
+        for scope in &scopes {
+            match engram.forget(&asked.id, scope.as_deref()).await {
+                Ok(true) => return Ok(format!("forgotten: {}", asked.id)),
+                Ok(false) => {}
+                Err(error) => return Err(ToolCallError::Unknown(error.to_string())),
+            }
+        }
+        let elsewhere = "the memory service has no such memory of this conversation";
+        Err(ToolCallError::NotRun(format!("there is no fact {:?}: {elsewhere}", asked.id)))
     }
 
     /// A fact that this person may see. `None` when it may be one of the memory service.

@@ -151,11 +151,11 @@ impl ScheduleTools {
         })
     }
 
-    async fn create(&self, wish: Wish, context: &CallContext) -> Result<String, ToolCallError> {
+    async fn create(&self, wish: Wish, context: &CallContext) -> Result<Done, ToolCallError> {
         let job = self.new_job(&wish, wanted(&wish)?, context)?;
         let shown = shown_fires(&job, context.now);
         let id = self.store.schedules().add(job, context.now).await.map_err(unknown)?;
-        Ok(format!("created schedule {id}; {shown}"))
+        Ok(Done { text: format!("created schedule {id}; {shown}"), id: Some(id) })
     }
 
     fn new_job(&self, wish: &Wish, what: String, context: &CallContext) -> Result<NewJob, ToolCallError> {
@@ -284,15 +284,33 @@ impl ToolRunner for ScheduleTools {
         arguments_json: &str,
         context: &CallContext,
     ) -> Result<ToolOutcome, ToolCallError> {
+        Ok(ToolOutcome { text: self.perform(name, arguments_json, context).await?.text })
+    }
+}
+
+/// What a tool did, and to which job.
+pub(crate) struct Done {
+    pub(crate) text: String,
+    pub(crate) id: Option<i64>,
+}
+
+impl ScheduleTools {
+    pub(crate) async fn perform(
+        &self,
+        name: &ToolName,
+        arguments_json: &str,
+        context: &CallContext,
+    ) -> Result<Done, ToolCallError> {
         let wish = read(arguments_json)?;
+        let id = wish.id;
         let text = match name.tool() {
-            "create" => self.create(wish, context).await?,
+            "create" => return self.create(wish, context).await,
             "update" => self.update(wish, context).await?,
             "list" => self.list().await?,
             "preview" => self.preview(&wish, context.now)?,
             other => self.change(wish, other, context).await?,
         };
-        Ok(ToolOutcome { text })
+        Ok(Done { text, id })
     }
 }
 

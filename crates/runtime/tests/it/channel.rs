@@ -210,6 +210,7 @@ async fn a_hundred_messages_in_shadow_send_nothing_and_record_everything() {
             attempts_max: 3,
             pushed: false,
             holder: None,
+            topic_key: None,
         };
         assert_eq!(flow.store.outbox().claim_due(poll, Millis(i64::MAX)).await, Ok(Vec::new()));
     }

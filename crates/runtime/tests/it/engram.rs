@@ -202,3 +202,21 @@ async fn facts_that_are_pinned_here_stand_before_what_the_service_recalls() {
     let expected = "## Known Facts\n- Ada is allergic to peanuts\n- the cottage has a blue door\n\n";
     assert!(question.system().contains(expected), "{}", question.system());
 }
+
+#[tokio::test]
+async fn a_memory_is_forgotten_by_who_names_its_scope() {
+    let server = memory_service().await;
+    let engram = at(&server);
+    engram.remember(&memory("the cottage has a blue door", "trip")).await.unwrap();
+    let id = engram.recall("cottage", "trip", &Accounts::Everyone).await.remove(0).id;
+    assert!(!engram.forget(&id, None).await.unwrap(), "it has a scope");
+    assert!(!engram.forget(&id, Some("other")).await.unwrap());
+    assert!(engram.forget(&id, Some("trip")).await.unwrap());
+    assert_eq!(engram.recall("cottage", "trip", &Accounts::Everyone).await, []);
+}
+
+#[tokio::test]
+async fn the_place_of_a_service_has_no_password_in_it() {
+    let engram = EngramClient::at("http://ada:secret@127.0.0.1:7749/engram?key=secret", http()).unwrap();
+    assert_eq!(engram.place(), "http://127.0.0.1:7749/engram");
+}

@@ -85,7 +85,7 @@ impl Keeper {
         let desk = self.runtime.schedules();
         let done =
             desk.run_tool(tool, &arguments.to_string(), topic("telegram", "chat"), "ada".to_owned()).await;
-        done.map_err(|error| error.to_string())
+        done.map(|(text, _)| text).map_err(|error| error.to_string())
     }
 
     /// The records of a job, oldest first.

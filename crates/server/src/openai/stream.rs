@@ -5,11 +5,15 @@ use super::ask::Asked;
 use super::follow::{Following, News};
 use super::refusal::OpenAiRefusal;
 use super::written::Leased;
+use crate::live::{LONG_BYTES, Room, long_text};
+use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use cortex_api::ErrorCode;
 use cortex_types::{EventId, OutboxId};
 use futures::stream;
+use sha2::{Digest, Sha256};
 use std::convert::Infallible;
 
 /// Stands before words that replace what was streamed: what is above it was a draft or a remark.
@@ -49,6 +53,7 @@ pub(crate) async fn answer_stream(
         spoken,
         said_before: texts,
         seen: waiting.into_iter().map(|handed| handed.message.id).collect(),
+        room: None,
     };
     let first = Next::Say(events, Box::new(After::Ack(waiting_leases, Box::new(After::Follow))));
     let events = stream::unfold((telling, first), |(telling, next)| telling.next(next));
@@ -64,6 +69,8 @@ struct Telling<W> {
     spoken: Spoken,
     said_before: Vec<String>,
     seen: Vec<OutboxId>,
+    /// While the end of a long answer waits to be read.
+    room: Room,
 }
 
 impl<W> Drop for Telling<W> {
@@ -103,6 +110,7 @@ impl<W: AnswerWire> Telling<W> {
                     *after
                 }
                 After::Close => {
+                    self.room = None;
                     self.following = None;
                     let events = self.wire.close();
                     return Some((events, (self, Next::Then(Box::new(After::Over)))));
@@ -127,10 +135,18 @@ impl<W: AnswerWire> Telling<W> {
                 self.spoken.start_over();
                 return (Vec::new(), After::Follow);
             }
-            Ok(Some(News::Ended(status))) => match gather(&following.question, status, &self.seen).await {
-                Ok(answer) => return self.end(answer),
-                Err(refusal) => refusal,
-            },
+            Ok(Some(News::Ended(status))) => {
+                let is_long = self.spoken.bytes > LONG_BYTES;
+                self.room = if is_long { long_text().await } else { None };
+                if is_long && self.room.is_none() {
+                    Refusal::new(ErrorCode::Busy).into()
+                } else {
+                    match gather(&following.question, status, &self.seen).await {
+                        Ok(answer) => return self.end(answer),
+                        Err(refusal) => refusal,
+                    }
+                }
+            }
             Ok(None) => stopping(),
             Err(error) => error.into(),
         };
@@ -153,38 +169,42 @@ impl<W: AnswerWire> Telling<W> {
 /// What the client has read of the answer that grows.
 #[derive(Default)]
 struct Spoken {
-    /// Since the answer last began.
-    draft: String,
+    /// Since the answer last began. Only its length and digest: many may be streamed at once, and each is long.
+    bytes: usize,
+    digest: Sha256,
     /// What goes before the next words.
     gap: &'static str,
 }
 
 impl Spoken {
     fn say(&mut self, text: &str) -> String {
-        self.draft.push_str(text);
+        self.bytes += text.len();
+        self.digest.update(text);
         format!("{}{text}", std::mem::take(&mut self.gap))
     }
 
     /// What was said stands for itself; the answer begins after it.
     fn pause(&mut self, gap: &'static str) {
-        self.draft.clear();
+        (self.bytes, self.digest) = (0, Sha256::default());
         self.gap = gap;
     }
 
     fn start_over(&mut self) {
-        if !self.draft.is_empty() {
+        if self.bytes > 0 {
             self.pause(STARTS_OVER);
         }
     }
 
     /// What is missing of `texts`: the rest of the one that was streamed, then the others.
     fn rest_of(&mut self, texts: &[String]) -> String {
-        let streamed = (!self.draft.is_empty())
-            .then(|| texts.iter().position(|text| text.starts_with(&self.draft)))
-            .flatten();
+        let said = self.digest.clone().finalize();
+        let begins_with_it = |text: &String| {
+            text.as_bytes().get(..self.bytes).is_some_and(|start| Sha256::digest(start) == said)
+        };
+        let streamed = (self.bytes > 0).then(|| texts.iter().position(begins_with_it)).flatten();
         let mut rest = String::new();
         match streamed {
-            Some(position) => rest.push_str(&texts[position][self.draft.len()..]),
+            Some(position) => rest.push_str(texts[position].get(self.bytes..).unwrap_or_default()),
             None => self.start_over(),
         }
         for (position, text) in texts.iter().enumerate() {

@@ -8,9 +8,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use cortex_api::{
-    EngramCapabilities, EngramContext, EngramForget, EngramForgotten, EngramHealth, EngramImported,
-    EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember, EngramRemembered, EngramRow,
-    EngramStats, EngramWell,
+    EngramCapabilities, EngramContext, EngramFeatures, EngramForget, EngramForgotten, EngramHealth,
+    EngramImported, EngramKept, EngramRecall, EngramRecalled, EngramRefused, EngramRemember,
+    EngramRemembered, EngramRow, EngramStats, EngramWell,
 };
 use cortex_runtime::{MemoryError, NewMemory, Recall, RecalledItem, access_count};
 use cortex_store::{Keep, KeptAs};
@@ -135,10 +135,9 @@ pub(crate) async fn forget(
     let request: EngramForget = read(body)?;
     let memory = app.runtime.memory();
     let deleted = match request.id.parse::<FactId>() {
-        Ok(id) => match (memory.find(id.clone()).await?, request.scope_id) {
-            (Some(fact), Some(wanted)) if fact.scope != FactScope::Topic(wanted.clone()) => false,
-            (Some(_), _) => memory.forget(id).await?,
-            (None, _) => false,
+        Ok(id) => match memory.find(id.clone()).await? {
+            Some(fact) if fact.scope == scope(request.scope_id) => memory.forget(id).await?,
+            Some(_) | None => false,
         },
         Err(_) => false,
     };
@@ -148,21 +147,16 @@ pub(crate) async fn forget(
 /// What this service can do.
 #[utoipa::path(get, path = "/engram/capabilities", tag = "engram", responses((status = 200, body = EngramCapabilities)))]
 pub(crate) async fn capabilities() -> Json<EngramCapabilities> {
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let tools = ["remember", "recall", "forget", "capabilities", "context_hydrate"];
     Json(EngramCapabilities {
-        service: "engram".to_owned(),
-        endpoints: words(&[
-            "remember",
-            "recall",
-            "forget",
-            "context/hydrate",
-            "capabilities",
-            "stats",
-            "health",
-            "export",
-            "import",
-        ]),
-        features: words(&["scopes", "idempotency", "upsert", "decay", "hybrid_search", "fallback_mode"]),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        features: EngramFeatures {
+            scopes: true,
+            idempotency: true,
+            context_hydration: true,
+            work_items: false,
+        },
+        tools: tools.map(str::to_owned).to_vec(),
     })
 }
 

@@ -54,7 +54,7 @@ pub(crate) async fn list(State(app): State<AppState>) -> Result<Json<KeyList>, R
 
 /// End a key: its next call is refused and its sockets are closed.
 #[utoipa::path(post, path = "/api/v2/keys/revoke", tag = "key", request_body = KeyChoice, responses(
-    (status = 200, body = KeyInfo), (status = 404, body = ErrorBody),
+    (status = 200, body = KeyInfo), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody),
 ))]
 pub(crate) async fn revoke(
     State(app): State<AppState>,

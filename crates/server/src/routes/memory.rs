@@ -15,7 +15,9 @@ use cortex_api::{
     FactSourceRow, ImportAnswer, MemoryHit, MemoryHitKind, MemoryHits, MemoryQuery, MemoryState,
     ReembeddingState, TurnNumbers, VectorNumbers,
 };
-use cortex_runtime::{MemoryDesk, MemoryError, Recall, Recalled, RecalledItem, Unreviewed, strength};
+use cortex_runtime::{
+    EngramClient, MemoryDesk, MemoryError, Recall, Recalled, RecalledItem, Unreviewed, strength,
+};
 use cortex_store::FactFilter;
 use cortex_types::{Fact, FactId, FactScope, Millis};
 use http::header::CONTENT_TYPE;
@@ -74,6 +76,7 @@ pub(crate) async fn status(State(app): State<AppState>) -> Result<Json<MemorySta
     let status = app.runtime.memory().status().await?;
     let (facts, turns) = (status.vectors.facts, status.vectors.turns);
     Ok(Json(MemoryState {
+        engram_url: app.runtime.engram().map(EngramClient::place),
         facts: FactNumbers { hot: status.hot, cold: status.cold, pinned: status.pinned },
         turns: TurnNumbers { said: status.turns.said, indexed: status.turns.indexed },
         embedder: EmbedderState { model: status.vectors.model, dims: status.dims },

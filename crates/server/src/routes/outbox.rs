@@ -14,7 +14,7 @@ use cortex_api::{
 };
 use cortex_store::{Acked, LeaseRefused, Nack, Nacked, OutboxListener, Ring};
 use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
-use cortex_types::{Delivery, LeaseToken, OutboxId};
+use cortex_types::{Delivery, LeaseToken, OutboxId, TopicRef};
 use fail::fail_point;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -44,12 +44,19 @@ pub(crate) async fn poll(
     let lease = fields.number("leaseSeconds", LEASE_SECONDS_MIN, LEASE_SECONDS_MAX);
     let ordered = fields.flag("ordered");
     let patience = fields.number("waitSeconds", 0, WAIT_SECONDS_MAX).unwrap_or_default();
+    let topic_key = fields.optional("topicKey").map(|_| fields.name("topicKey"));
     let holder = fields.optional("holder").is_some().then(|| fields.name("holder"));
     fields.finish()?;
     caller.may_use(&source)?;
     let _waiting = if patience > 0 { load.wait()? } else { None };
     let lease = lease.map(|seconds| Duration::from_secs(u64::from(seconds)));
-    let poll = || app.outbox.poll(source.clone(), max, lease, ordered, holder.clone());
+    let poll = async || match &topic_key {
+        None => app.outbox.poll(source.clone(), max, lease, ordered, holder.clone()).await,
+        Some(key) => {
+            let topic = TopicRef { source: source.clone(), topic_key: key.clone() };
+            app.outbox.poll_topic(topic, max, lease, ordered, holder.clone()).await
+        }
+    };
     // Listen before looking: what is queued in between then rings.
     let mut bell = app.store.outbox().listen();
     let mut deliveries = poll().await?;

@@ -151,8 +151,16 @@ async fn run_tool(
     };
     let target = TopicRef { source: take("source", HOME_SOURCE)?, topic_key: take("topicKey", HOME_TOPIC)? };
     let user_id = take("userId", OWNER)?;
-    let text = desk.run_tool(tool, &Value::Object(body).to_string(), target, user_id).await?;
-    Ok(ScheduleAnswer { text })
+    let (text, id) = desk.run_tool(tool, &Value::Object(body).to_string(), target, user_id).await?;
+    let schedule = match id {
+        Some(id) => match desk.find(id).await {
+            Ok(job) => Some(row(&desk, job, Vec::new())),
+            Err(ScheduleError::NotFound(_)) => None,
+            Err(error) => return Err(error.into()),
+        },
+        None => None,
+    };
+    Ok(ScheduleAnswer { text, id, schedule })
 }
 
 fn job_id(text: &str) -> Result<i64, Refusal> {

@@ -140,9 +140,13 @@ async fn forgetting_answers_200_either_way_and_keeps_to_its_scope() {
     };
     check(json!({"id": "nonsense"}), false).await;
     check(json!({"id": id, "scope_id": "other"}), false).await;
+    check(json!({"id": id}), false).await;
     check(json!({"id": id, "scope_id": "s"}), true).await;
     check(json!({"id": id}), false).await;
     assert_eq!(contents(&recall(&server, json!({"query": "foxes"})).await).len(), 0);
+    let (id, _) = remember(&server, json!({"content": "everybody knows the badger"})).await;
+    check(json!({"id": id, "scope_id": "s"}), false).await;
+    check(json!({"id": id}), true).await;
 }
 
 #[tokio::test]
@@ -207,8 +211,9 @@ async fn the_service_says_what_it_is() {
     let server = ServerSetup::echoing().start().await;
     assert_eq!(server.get("/engram/health").await.seen(), (200, json!({"status": "healthy"})));
     let capabilities = server.get("/engram/capabilities").await.json();
-    assert!(
-        capabilities["endpoints"].as_array().unwrap().contains(&json!("context/hydrate")),
-        "{capabilities}"
-    );
+    let features =
+        json!({"scopes": true, "idempotency": true, "context_hydration": true, "work_items": false});
+    let tools = json!(["remember", "recall", "forget", "capabilities", "context_hydrate"]);
+    let expected = json!({"version": env!("CARGO_PKG_VERSION"), "features": features, "tools": tools});
+    assert_eq!(capabilities, expected);
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use cortex_runtime::EngramSetting;
-use cortex_testkit::{RunningTestServer, ServerSetup, TestModels};
+use cortex_testkit::{RunningTestServer, ServerSetup, TestModels, eventually};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -110,5 +110,40 @@ async fn a_service_that_hangs_refuses_or_babbles_fails_no_turn() {
         assert_eq!((&row["status"], &row["attempts"]), (&json!("done"), &json!(1)), "{name}: {row}");
         assert_eq!(said, ["Blue."], "{name}");
         assert!(!system(&far.asked.recv().await.unwrap()).contains("## Known Facts"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_assistant_forgets_is_forgotten_in_the_service_wherever_it_was_told() {
+    let service = ServerSetup::echoing().engram_for_local_clients().start().await;
+    let url = format!("http://{}/engram", service.address());
+    for (told_in, asked_in) in [(json!("trip"), "trip"), (json!("home"), "trip"), (json!(null), "trip")] {
+        let body = json!({"content": "the cottage has a blue door", "scope_id": told_in});
+        let id = service.post("/engram/remember", &body).await.json()["id"].as_str().unwrap().to_owned();
+        let call = json!({"name": "memory.forget", "arguments": {"id": id}});
+        let server = ServerSetup::scripted(json!({
+            "answers": [
+                {"when": {"afterTool": "memory.forget"}, "say": "Gone."},
+                {"when": {"equals": "forget it"}, "toolCalls": [call]},
+            ],
+            "otherwise": {"say": "Hello."},
+        }))
+        .engram(EngramSetting::Explicit(url.clone()))
+        .start()
+        .await;
+        assert_eq!(server.get("/api/v2/memory/status").await.json()["engramUrl"], json!(url));
+        server.answered(&with(saying("hello", "hello"), "topicKey", json!("home"))).await;
+        server.accept(&with(saying("forget", "forget it"), "topicKey", json!(asked_in))).await;
+        let approval = eventually("the question", async || {
+            let open = server.get("/api/v2/approvals?status=pending").await.json();
+            open["items"][0]["approvalId"].as_str().or(open["items"][0]["id"].as_str()).map(str::to_owned)
+        })
+        .await;
+        let approved = server.post(&format!("/api/v2/approvals/{approval}/approve"), &json!({})).await;
+        assert_eq!(approved.status, 200, "{}", approved.text());
+        eventually("it to be forgotten", async || {
+            (service.get("/engram/stats").await.json()["total"] == 0).then_some(())
+        })
+        .await;
     }
 }

@@ -75,6 +75,47 @@ async fn what_nobody_follows_goes_to_one_of_those_who_ask_at_once() {
     }
 }
 
+/// What Open WebUI sends for one message of a chat, its history and the headers about its user included.
+async fn open_webui(server: &RunningTestServer, chat: &str, text: &str) -> String {
+    let body = json!({
+        "model": "cortex", "stream": true, "stream_options": { "include_usage": true },
+        "messages": [
+            { "role": "system", "content": "You are helpful." },
+            { "role": "user", "content": "before" },
+            { "role": "assistant", "content": "You said: before" },
+            { "role": "user", "content": text },
+        ],
+    });
+    let mut request = server.request("POST", "/v1/chat/completions").json(&body);
+    for (name, value) in [
+        ("content-type", "application/json"),
+        ("x-openwebui-user-name", "Ada%20Lovelace"),
+        ("x-openwebui-user-id", "4c7d5a6e-user"),
+        ("x-openwebui-user-email", "ada@example.com"),
+        ("x-openwebui-user-role", "admin"),
+        ("x-openwebui-chat-id", chat),
+    ] {
+        request = request.header(name, value);
+    }
+    let chunks = streamed(&request.send().await);
+    chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_open_webui_in_one_chat_and_in_many_are_not_mixed_up() {
+    let server = echoing().start().await;
+    for chats in [1, AT_ONCE] {
+        let asking = (0..AT_ONCE).map(|number| {
+            let (server, chat, text) =
+                (&server, format!("chat-{}", number % chats), format!("{chats}-{number}-"));
+            async move { (open_webui(server, &chat, &text).await, format!("You said: {text}")) }
+        });
+        for (heard, expected) in join_all(asking).await {
+            assert_eq!(heard, expected);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_chat_of_open_webui_is_a_conversation() {
     let server = ServerSetup::echoing().start().await;

@@ -88,7 +88,7 @@ async fn a_stopped_stream_is_in_the_history_and_its_trace_says_what_became_of_it
     eventually("its words to be given up", async || discarded(&server).await.pop()).await;
     let trace = server.get(&format!("/api/v2/events/{event}/trace")).await.text();
     assert!(trace.contains("its reader stopped the stream"), "{trace}");
-    let history = server.get("/api/v2/context?topic=openai:garden").await.text();
+    let history = server.get("/api/v2/context?topic=garden").await.text();
     assert!(history.contains("At last: done"), "{history}");
 }
 

@@ -24,6 +24,32 @@ async fn the_document_is_served_as_it_was_agreed() {
 }
 
 #[tokio::test]
+async fn the_document_says_truly_which_routes_need_a_key() {
+    let hooks = json!({ "ci": { "key": "key-of-a-hook-0123456789", "text": "x" } });
+    let server = ServerSetup::echoing().hooks(hooks).start().await;
+    let document = serde_json::to_value(cortex_server::openapi()).unwrap();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let name = format!("{method} {path}");
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.contains_key("429"), "{name}");
+            let filled = path.replace("{id}", "evt_01J00000000000000000000000").replace("{name}", "ci");
+            let request = server.request(&method.to_uppercase(), &filled).without_key().json(&json!({}));
+            let refused = request.send().await.status == 401;
+            let security = operation.get("security").unwrap_or(&document["security"]);
+            let needs_none = |security: &Value| {
+                let ways = security.as_array().unwrap();
+                ways.is_empty() || ways.contains(&json!({}))
+            };
+            // A hook asks for a proof of its own, and Engram's routes are open only where the settings say so.
+            let may_differ = path.starts_with("/hooks/") || path.starts_with("/engram/");
+            assert!(may_differ || needs_none(security) != refused, "{name}: {security}");
+            assert!(!refused || responses.contains_key("401"), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn every_route_of_the_document_is_401_without_a_key_except_the_open_ones() {
     let hooks = json!({ "ci": { "key": "key-of-a-hook-0123456789", "text": "x" } });
     let server = ServerSetup::echoing().connectors_need_a_key().hooks(hooks).start().await;

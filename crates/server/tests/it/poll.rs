@@ -269,3 +269,26 @@ async fn a_dead_message_no_longer_holds_back_what_follows() {
     assert_eq!(server.post("/outbox/nack", &nack).await.status, 200);
     assert_eq!(poll_texts(&server, &ordered).await, ["2"]);
 }
+
+#[tokio::test]
+async fn a_poll_for_a_topic_gets_that_topic_alone() {
+    let server = ServerSetup::echoing().start().await;
+    for (id, topic) in [("1", "garden"), ("2", "shed"), ("3", "garden")] {
+        server.answered(&with(saying(id, id), "topicKey", json!(topic))).await;
+    }
+    let texts = async |body: Value| {
+        let messages = server.poll(&body).await;
+        messages.iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(texts(json!({ "source": "telegram", "topicKey": "attic" })).await, none);
+    assert_eq!(texts(json!({ "source": "discord", "topicKey": "garden" })).await, none);
+    let garden = json!({ "source": "telegram", "topicKey": "garden", "ordered": true });
+    assert_eq!(texts(garden.clone()).await, ["You said: 1", "You said: 3"]);
+    assert_eq!(texts(garden).await, none);
+    assert_eq!(texts(json!({ "source": "telegram" })).await, ["You said: 2"]);
+    for bad in [json!(""), json!(7), json!("x".repeat(513))] {
+        let answer = server.post("/outbox/poll", &json!({ "source": "telegram", "topicKey": bad })).await;
+        assert_eq!(answer.status, 400, "{bad}: {}", answer.text());
+    }
+}

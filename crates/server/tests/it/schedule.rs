@@ -39,6 +39,14 @@ async fn a_job_is_made_in_words_listed_changed_paused_resumed_and_deleted() {
         "slots": [],
     });
     assert_eq!(one(&server).await, row);
+    let second = json!({ "cron": "0 8 * * *", "what": "water" });
+    let second = server.post("/api/v2/schedules", &second).await.json();
+    assert_eq!((&second["id"], &second["schedule"]["id"]), (&json!(2), &json!(2)), "{second}");
+    assert_eq!(second["schedule"]["description"], "water");
+    let preview = server.post("/api/v2/schedules/preview", &json!({ "cron": "0 8 * * *" })).await.json();
+    assert_eq!(preview.as_object().unwrap().len(), 1, "nothing was made: {preview}");
+    let deleted = server.post("/api/v2/schedules/2/delete", &json!({})).await.json();
+    assert_eq!((&deleted["id"], deleted.get("schedule")), (&json!(2), None), "{deleted}");
     assert_eq!(server.get("/api/v2/schedules").await.seen(), (200, json!({ "items": [row] })));
 
     let changed = text(&server, "/api/v2/schedules/1", &json!({ "cron": "0 10 * * *" }), 200).await;

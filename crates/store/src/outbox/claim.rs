@@ -65,14 +65,14 @@ fn due_candidates(
         let sql = format!(
             "SELECT seq, topic_id, event_seq, attempts, next_attempt_at, created_at FROM outbox_messages
              WHERE source = ?1 AND status = '{status}' AND next_attempt_at <= ?2 AND {free}
-               AND (next_attempt_at, created_at, seq) > (?3, ?4, ?5)
+               AND (next_attempt_at, created_at, seq) > (?3, ?4, ?5) AND (?7 IS NULL OR topic_key = ?7)
              ORDER BY next_attempt_at, created_at, seq LIMIT ?6"
         );
         let mut statement = connection.prepare_cached(&sql)?;
-        let rows = statement
-            .query_map(params![request.source, now.0, after.0, after.1, after.2, request.max], |row| {
-                candidate(row, status == "leased")
-            })?;
+        let rows = statement.query_map(
+            params![request.source, now.0, after.0, after.1, after.2, request.max, request.topic_key],
+            |row| candidate(row, status == "leased"),
+        )?;
         for row in rows {
             candidates.push(row?);
         }

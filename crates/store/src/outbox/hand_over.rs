@@ -54,8 +54,16 @@ pub(super) fn hand_over(
     let source = request.topic.source.clone();
     let is_live = channel::mode_of(connection, &source)? == ChannelMode::Live;
     let (lease, attempts_max) = (request.lease, request.attempts_max);
-    let poll =
-        OutboxPoll { source, max: OPEN_MAX, lease, ordered: true, attempts_max, pushed: true, holder: None };
+    let poll = OutboxPoll {
+        source,
+        max: OPEN_MAX,
+        lease,
+        ordered: true,
+        attempts_max,
+        pushed: true,
+        topic_key: None,
+        holder: None,
+    };
     let mut handed = Vec::new();
     for candidate in open_in(connection, request, is_followed, topic, now)? {
         if (candidate.was_leased || !is_live) && held_back(connection, &poll, &candidate, now)? {

@@ -59,6 +59,7 @@ async fn polled(store: &Store, source: &str) -> usize {
         attempts_max: 3,
         pushed: false,
         holder: None,
+        topic_key: None,
     };
     store.outbox().claim_due(poll, Millis(NOW.0 + 1)).await.unwrap().len()
 }

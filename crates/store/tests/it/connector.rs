@@ -38,6 +38,7 @@ async fn pushed(store: &Store) -> Vec<Delivery> {
         attempts_max: 3,
         pushed: true,
         holder: None,
+        topic_key: None,
     };
     store.outbox().claim_due(poll, NOW).await.unwrap()
 }
@@ -108,6 +109,7 @@ async fn what_a_door_held_comes_back_at_the_next_start_and_what_a_poller_holds_d
         attempts_max: 3,
         pushed: false,
         holder: None,
+        topic_key: None,
     };
     assert_eq!(store.outbox().claim_due(poll, NOW).await.unwrap().len(), 1);
     assert_eq!(store.outbox().take_back_pushed(NOW).await.unwrap(), 2);

@@ -36,6 +36,7 @@ pub(crate) fn poll_of(source: &str) -> OutboxPoll {
         attempts_max: 3,
         pushed: false,
         holder: None,
+        topic_key: None,
     }
 }
 

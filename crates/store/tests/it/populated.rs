@@ -210,6 +210,7 @@ pub(crate) fn poll(source: &str, max: u32) -> OutboxPoll {
         attempts_max: 9,
         pushed: false,
         holder: None,
+        topic_key: None,
     }
 }
 

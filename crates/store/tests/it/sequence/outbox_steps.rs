@@ -53,6 +53,7 @@ impl World {
             attempts_max: ATTEMPTS_MAX,
             pushed: false,
             holder: None,
+            topic_key: None,
         }
     }
 
