@@ -21,9 +21,24 @@ pub struct ServerStatus {
     /// Messages by status.
     #[schema(value_type = BTreeMap<String, u64>)]
     pub outbox: BTreeMap<OutboxStatus, u64>,
+    /// What the watchdog did since the start.
+    #[serde(default)]
+    pub watchdog: WatchdogStatus,
     /// Why `/health` says degraded; null when it does not.
     #[schema(required = true)]
     pub degraded: Option<String>,
+}
+
+/// Events that would have waited for ever: they were in flight in no task, or pending while nothing held their topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchdogStatus {
+    /// Found by the last look.
+    pub stranded: u64,
+    /// Put back since the start.
+    pub requeued: u64,
+    /// Failed since the start, with a notice to their users.
+    pub failed: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -76,6 +76,7 @@ impl<'a> Collector<'a> {
             Piece::ToolStart { slot, id, name } => self.start_call(slot, id, name)?,
             Piece::ToolArguments { slot, json } => self.take_arguments(slot, &json)?,
             Piece::Usage(usage) => {
+                let usage = usage.clamped();
                 self.usage.input = self.usage.input.max(usage.input);
                 self.usage.output = self.usage.output.max(usage.output);
                 self.usage.cached = self.usage.cached.max(usage.cached);

@@ -163,7 +163,7 @@ impl Endpoint {
             .headers()
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok())
-            .and_then(|text| retry_after::parse_retry_after(text, self.clock.now()));
+            .and_then(|text| retry_after::parse_retry_after(text, self.clock.wall()));
         let body = read_up_to(response, ERROR_BODY_BYTES_MAX).await;
         let body = String::from_utf8_lossy(&body);
         let said = self.credential.redacted(&message_in(&body).unwrap_or_else(|| body.clone().into_owned()));

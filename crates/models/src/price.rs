@@ -2,6 +2,7 @@
 
 use crate::ModelsError;
 use cortex_types::TokenUsage;
+use cortex_types::limits::COST_MICROS_MAX;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -61,7 +62,7 @@ impl PriceTable {
             + cached as f64 * price.cached.unwrap_or(price.input)
             + usage.output as f64 * price.output;
         // A float to integer cast saturates, so an absurd count cannot wrap into a small cost.
-        cost.round() as u64
+        (cost.round() as u64).min(COST_MICROS_MAX)
     }
 }
 
@@ -69,6 +70,7 @@ impl PriceTable {
 mod tests {
     use super::PriceTable;
     use cortex_types::TokenUsage;
+    use cortex_types::limits::COST_MICROS_MAX;
 
     const MILLION: TokenUsage = TokenUsage { input: 1_000_000, output: 1_000_000, cached: 0 };
 
@@ -87,7 +89,7 @@ mod tests {
         let usage = TokenUsage { input: 1_000_000, output: 0, cached: 400_000 };
         assert_eq!(table.cost_micros("claude-sonnet-4-5", usage), 1_800_000 + 120_000);
         let absurd = TokenUsage { input: 10, output: u64::MAX, cached: u64::MAX };
-        assert_eq!(table.cost_micros("claude-sonnet-4-5", absurd), u64::MAX);
+        assert_eq!(table.cost_micros("claude-sonnet-4-5", absurd), COST_MICROS_MAX);
     }
 
     #[test]

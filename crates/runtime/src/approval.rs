@@ -3,6 +3,7 @@
 use crate::effect::ask_approval::token_sha256;
 use crate::mint;
 use crate::runtime::Parts;
+use crate::timer::wait_for;
 use cortex_brain::{
     AnswerOutcome, Asking, Question, bare_decision, bare_word_line, is_approver, outcome_line, read_answer,
 };
@@ -167,7 +168,7 @@ pub(crate) async fn sweep(parts: Arc<Parts>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(SWEEP_EVERY) => {}
+            () = wait_for(&*parts.clock, SWEEP_EVERY) => {}
         }
         let now = parts.clock.now();
         match parts.store.approvals().expire_due(now, move |resolved| told(resolved, now)).await {

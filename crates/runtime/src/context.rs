@@ -76,7 +76,7 @@ pub(crate) async fn of_event(
         history: whole_groups(session.history, lines),
         background: session.background.into_iter().map(background).collect(),
         event: event.clone(),
-        now,
+        now: parts.clock.wall(),
         limits,
         tool_tokens: tools.iter().map(tool_tokens).sum(),
     });

@@ -17,8 +17,10 @@ mod pump;
 mod runtime;
 mod schedule;
 mod scheduler;
+mod timer;
 mod tool;
 mod turn;
+mod watchdog;
 
 pub use approval::ApprovalDesk;
 pub use channel::{ChannelDesk, ChannelRow};
@@ -37,3 +39,5 @@ pub use outbox::OutboxDesk;
 pub use pump::Pump;
 pub use runtime::{BootReport, Runtime};
 pub use schedule::{ScheduleDesk, ScheduleError};
+pub use timer::{wait_for, wait_until};
+pub use watchdog::WatchdogReport;

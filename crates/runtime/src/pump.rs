@@ -2,7 +2,9 @@
 
 use crate::effect::end_turn::end_turn;
 use crate::runtime::Parts;
+use crate::timer::wait_for;
 use crate::turn::{after_panic, run_turn};
+use crate::watchdog;
 use cortex_models::Models;
 use cortex_store::StoreError;
 use cortex_types::{Event, Millis};
@@ -11,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long the pump waits after the store refused a claim.
@@ -27,6 +30,8 @@ pub struct Pump {
     running: HashMap<Id, Event>,
     /// Tells turns that the time to finish is over.
     park: CancellationToken,
+    /// When the watchdog looks again.
+    look_at: Instant,
 }
 
 /// Why the pump looks again.
@@ -40,7 +45,8 @@ enum Wake {
 impl Pump {
     pub(crate) fn new(parts: Arc<Parts>, models: Arc<Models>) -> Self {
         let park = CancellationToken::new();
-        Self { parts, models, turns: JoinSet::new(), running: HashMap::new(), park }
+        let look_at = Instant::now() + watchdog::LOOK_EVERY;
+        Self { parts, models, turns: JoinSet::new(), running: HashMap::new(), park, look_at }
     }
 
     /// Claims and runs until `stop`, then lets running turns finish within the drain time and parks the rest.
@@ -48,7 +54,8 @@ impl Pump {
         loop {
             let sleep = self.claim().await;
             match self.wait(sleep, &stop).await {
-                Wake::Arrived | Wake::Due => {}
+                Wake::Arrived => {}
+                Wake::Due => self.look_for_stranded().await,
                 Wake::Ended(ended) => {
                     self.settle(ended).await;
                     while let Some(ended) = self.turns.try_join_next_with_id() {
@@ -62,13 +69,14 @@ impl Pump {
     }
 
     async fn wait(&mut self, sleep: Duration, stop: &CancellationToken) -> Wake {
-        let parts = Arc::clone(&self.parts);
+        let (parts, look_at) = (Arc::clone(&self.parts), self.look_at);
         tokio::select! {
             biased;
             () = stop.cancelled() => Wake::Stop,
             Some(ended) = self.turns.join_next_with_id() => Wake::Ended(ended),
             () = parts.arrived.notified() => Wake::Arrived,
-            () = tokio::time::sleep(sleep) => Wake::Due,
+            () = tokio::time::sleep_until(look_at) => Wake::Due,
+            () = wait_for(&*parts.clock, sleep) => Wake::Due,
         }
     }
 
@@ -104,6 +112,15 @@ impl Pump {
         }
         let due = self.parts.store.inbox().next_due().await?;
         Ok(due.map_or(LONGEST_SLEEP, |due: Millis| due.since(self.parts.clock.now()).min(LONGEST_SLEEP)))
+    }
+
+    /// Between two claims the pump knows every event that this process works on; all others that are in flight are lost.
+    async fn look_for_stranded(&mut self) {
+        if Instant::now() < self.look_at {
+            return;
+        }
+        watchdog::look(&self.parts, self.running.values().map(|event| event.seq).collect()).await;
+        self.look_at = Instant::now() + watchdog::LOOK_EVERY;
     }
 
     async fn settle(&mut self, ended: Result<(Id, ()), JoinError>) {

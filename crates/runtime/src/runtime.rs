@@ -19,6 +19,7 @@ use crate::scheduler;
 use crate::tool::memory::MemoryTools;
 use crate::tool::schedule::ScheduleTools;
 use crate::tool::session::SessionTools;
+use crate::watchdog::WatchdogReport;
 use cortex_brain::{FailureNotice, notice_text, window_of};
 use cortex_bus::Bus;
 use cortex_models::Models;
@@ -50,6 +51,8 @@ pub(crate) struct Parts {
     pub(crate) arrived: Notify,
     /// How many turns this process has answered.
     pub(crate) answered: watch::Sender<u64>,
+    /// What the watchdog found.
+    pub(crate) watchdog: watch::Sender<WatchdogReport>,
 }
 
 /// The flow of one home. Clones share it.
@@ -99,8 +102,21 @@ impl Runtime {
             .also_called("fetch_chat_history", "session.history")
             .build();
         let (window, arrived, answered) = (OnceLock::new(), Notify::new(), watch::Sender::new(0));
-        let parts =
-            Parts { store, bus, clock, config, floor, tools, memory, channels, window, arrived, answered };
+        let watchdog = watch::Sender::default();
+        let parts = Parts {
+            store,
+            bus,
+            clock,
+            config,
+            floor,
+            tools,
+            memory,
+            channels,
+            window,
+            arrived,
+            answered,
+            watchdog,
+        };
         Ok(Self(Arc::new(parts)))
     }
 
@@ -187,6 +203,11 @@ impl Runtime {
     /// What `maxTokensPerDay` leaves for today; none without such a limit.
     pub async fn day_tokens_left(&self) -> Result<Option<u64>, StoreError> {
         crate::turn::day_tokens_left(&self.0).await
+    }
+
+    /// What the watchdog found since the start.
+    pub fn watchdog(&self) -> WatchdogReport {
+        *self.0.watchdog.borrow()
     }
 
     pub fn outbox(&self) -> OutboxDesk {

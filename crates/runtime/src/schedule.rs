@@ -45,7 +45,7 @@ impl ScheduleDesk {
             topic: target,
             event: None,
             user_id,
-            now: parts.clock.now(),
+            now: parts.clock.wall(),
             cancel: CancellationToken::new(),
         };
         let tools = ScheduleTools {
@@ -82,7 +82,7 @@ impl ScheduleDesk {
     pub fn next_fires(&self, job: &ScheduledJob, limit: usize) -> Vec<Millis> {
         let Ok((schedule, zone)) = plan(job) else { return Vec::new() };
         // After a clock was set back, slots that have their record do not come again.
-        next_fires(&schedule, &zone, self.0.clock.now().max(job.decided_until), limit)
+        next_fires(&schedule, &zone, self.0.clock.wall().max(job.decided_until), limit)
     }
 
     /// Fires a job now, beside its schedule; its slots stay as they are.

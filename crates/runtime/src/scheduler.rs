@@ -2,6 +2,7 @@
 
 use crate::mint;
 use crate::runtime::Parts;
+use crate::timer::wait_for;
 use cortex_brain::{Cron, DueRun, JobView, Overlap, Schedule, decide_slots, next_fires};
 use cortex_store::{ScheduledJob, Store, StoreError, Timing};
 use cortex_types::{
@@ -24,14 +25,15 @@ pub(crate) async fn run(parts: Arc<Parts>, stop: CancellationToken) {
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(parts.config.scheduler_tick) => {}
+            () = wait_for(&*parts.clock, parts.config.scheduler_tick) => {}
         }
     }
 }
 
 /// One look at the clock.
 pub(crate) async fn tick(parts: &Parts) -> Result<(), StoreError> {
-    let now = parts.clock.now();
+    // A slot is a moment of the wall clock; one that was decided does not come again when that is set back (D90).
+    let now = parts.clock.wall();
     let channels = Arc::clone(&parts.channels.borrow());
     loop {
         let due = parts.store.schedules().due(now, JOBS_PER_LOOK).await?;

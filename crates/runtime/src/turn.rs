@@ -40,7 +40,7 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
         Err(StoreError::Damaged(reason)) => {
             failed(parts, &event, &reason, FailureNotice::Broken { reason: reason.clone() })
         }
-        Err(error) => retry(parts, &event, error.to_string(), None),
+        Err(error) => after_fault(parts, &event, error.to_string()),
     };
     end_turn(parts, &event, end, journal.unpaid, cancel).await;
     // An answer may have made another event of this or any topic claimable.
@@ -164,7 +164,7 @@ async fn drive(
                 Ok(Performed::Nothing) => {}
                 Ok(Performed::Learned(next)) => learned = Some(next),
                 Ok(Performed::Ended(ended)) => return ended,
-                Err(error) => return Ended::by(retry(parts, event, error.to_string(), None)),
+                Err(error) => return Ended::by(after_fault(parts, event, error.to_string())),
             }
         }
         match learned {
@@ -312,17 +312,17 @@ fn failed(parts: &Parts, event: &Event, reason: &str, notice: FailureNotice) -> 
     TurnEnd::Failed { reason: reason.to_owned(), replies }
 }
 
-/// How a turn that panicked ends: like any transient failure, so that a poisoned event fails in the end.
+/// How a turn that panicked ends.
 pub(crate) fn after_panic(parts: &Parts, event: &Event, panic: &str) -> TurnEnd {
-    let reason = format!("the turn panicked: {panic}");
+    after_fault(parts, event, format!("the turn panicked: {panic}"))
+}
+
+/// How a turn that broke ends: like any transient failure, so that a poisoned event fails in the end.
+fn after_fault(parts: &Parts, event: &Event, reason: String) -> TurnEnd {
     if event.attempts < parts.config.inbox_max_attempts {
         retry(parts, event, reason, None)
     } else {
-        failed(
-            parts,
-            event,
-            &reason,
-            FailureNotice::Broken { reason: "the turn broke every time".to_owned() },
-        )
+        let told = FailureNotice::Broken { reason: "the turn broke every time".to_owned() };
+        failed(parts, event, &reason, told)
     }
 }

@@ -55,7 +55,12 @@ impl App {
     /// Why the server is not well, if it is not.
     pub(crate) fn degraded(&self) -> Option<String> {
         match self.store.health() {
-            StoreHealth::Healthy => None,
+            StoreHealth::Healthy => match self.runtime.watchdog().stranded {
+                0 => None,
+                count => {
+                    Some(format!("{count} events were in flight in no task; the watchdog puts them back"))
+                }
+            },
             StoreHealth::Degraded(reason) => Some(reason),
         }
     }

@@ -6,7 +6,7 @@ mod setting;
 use crate::signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use cortex_api::{WebhookMessage, WireTime};
 use cortex_models::parse_retry_after;
-use cortex_runtime::OutboxDesk;
+use cortex_runtime::{OutboxDesk, wait_for};
 use cortex_store::{Nack, Nacked, OutboxListener, ReturnedLease, Ring, Store, StoreError};
 use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN};
 use cortex_types::{Clock, Delivery};
@@ -96,7 +96,7 @@ impl WebhookSender {
 
     async fn post(&self, delivery: &Delivery, body: Vec<u8>) -> Outcome {
         let id = delivery.id.as_str();
-        let timestamp = self.clock.now().0.div_euclid(1_000).to_string();
+        let timestamp = self.clock.wall().0.div_euclid(1_000).to_string();
         let signature = self.webhook.secret.sign(id, &timestamp, &body);
         let request = self
             .client
@@ -111,7 +111,7 @@ impl WebhookSender {
         match request.send().await {
             Ok(answer) => {
                 let wait = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-                judge(answer.status(), wait.and_then(|text| parse_retry_after(text, self.clock.now())))
+                judge(answer.status(), wait.and_then(|text| parse_retry_after(text, self.clock.wall())))
             }
             Err(error) => unanswered(&error, self.webhook.timeout),
         }
@@ -162,7 +162,8 @@ impl WebhookSender {
         };
         tokio::select! {
             () = rung => {}
-            () = pause(longest, stop) => {}
+            () = wait_for(&*self.clock, longest) => {}
+            () = stop.cancelled() => {}
         }
     }
 }

@@ -336,7 +336,7 @@ fn requeue_at_recovery(connection: &Connection, seq: i64, now: Millis) -> Result
     trace::note(connection, seq, now, NoteKind::Restarted, "the server restarted during this turn")
 }
 
-fn fail_at_recovery(
+pub(crate) fn fail_at_recovery(
     connection: &Connection,
     seq: i64,
     reason: &str,

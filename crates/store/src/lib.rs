@@ -40,6 +40,7 @@ mod trace;
 mod turn;
 mod usage;
 mod wal;
+mod watchdog;
 mod writer;
 
 pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspension};
@@ -81,3 +82,4 @@ pub use tool_pin::ToolPins;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};
 pub use usage::{LastCall, UsageGroup, UsageSum, UsageTotals, last_calls};
+pub use watchdog::{Rescued, Stranded, Watchdog};

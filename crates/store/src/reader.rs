@@ -1,6 +1,7 @@
 //! Read-only connections on their own threads, so that listing never waits behind a commit.
 
 use crate::StoreError;
+use crate::writer::unbroken;
 use crossbeam_channel::Sender;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -39,7 +40,7 @@ impl Readers {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (asker, answer) = oneshot::channel();
-        let query: Query = Box::new(move |connection| drop(asker.send(work(connection))));
+        let query: Query = Box::new(move |connection| drop(asker.send(unbroken(|| work(connection)))));
         self.queries
             .try_send(query)
             .map_err(|_| StoreError::Unavailable("too many reads are waiting".to_owned()))?;

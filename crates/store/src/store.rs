@@ -19,6 +19,7 @@ use crate::schedule::Schedules;
 use crate::summary::Summaries;
 use crate::tool_pin::ToolPins;
 use crate::turn::Turns;
+use crate::watchdog::Watchdog;
 use crate::writer::Writer;
 use crate::{OpenError as Refusal, StoreError};
 use rusqlite::Connection;
@@ -127,6 +128,10 @@ impl Store {
 
     pub fn keys(&self) -> Keys<'_> {
         Keys(self)
+    }
+
+    pub fn watchdog(&self) -> Watchdog<'_> {
+        Watchdog(self)
     }
 
     pub(crate) fn bell(&self) -> &OutboxBell {

@@ -132,6 +132,11 @@ fn next_of(connection: &Connection, topic: i64) -> Result<Option<Next>, StoreErr
     Ok(None)
 }
 
+/// Whether an event of the topic may run once nothing holds it.
+pub(crate) fn has_next(connection: &Connection, topic: i64) -> Result<bool, StoreError> {
+    Ok(next_of(connection, topic)?.is_some())
+}
+
 /// Recomputes the head of a topic whose pending events changed while nothing is in flight.
 pub(crate) fn refresh(connection: &Connection, topic: i64) -> Result<(), StoreError> {
     let in_flight: Option<i64> = connection

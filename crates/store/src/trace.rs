@@ -14,6 +14,8 @@ pub enum NoteKind {
     Leased,
     RetryPlanned,
     Restarted,
+    /// The watchdog found it in flight in no task.
+    Rescued,
     Parked,
     Requeued,
     Nacked,
@@ -23,11 +25,12 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Claimed,
         Self::Leased,
         Self::RetryPlanned,
         Self::Restarted,
+        Self::Rescued,
         Self::Parked,
         Self::Requeued,
         Self::Nacked,
@@ -42,6 +45,7 @@ impl NoteKind {
             Self::Leased => "leased",
             Self::RetryPlanned => "retry_planned",
             Self::Restarted => "restarted",
+            Self::Rescued => "rescued",
             Self::Parked => "parked",
             Self::Requeued => "requeued",
             Self::Nacked => "nacked",

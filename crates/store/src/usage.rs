@@ -1,6 +1,7 @@
 //! What model calls cost: a row a call, summed for people.
 
 use crate::{Store, StoreError, inbox, open};
+use cortex_types::limits::TOKENS_PER_CALL_MAX;
 use cortex_types::{CallOutcome, EventId, Millis, ModelCall, TokenUsage};
 use rusqlite::{Connection, params};
 use std::path::Path;
@@ -60,6 +61,7 @@ pub(crate) fn record(
     calls: &[ModelCall],
 ) -> Result<(), StoreError> {
     for call in calls {
+        let call = call.clamped();
         let error = match &call.outcome {
             CallOutcome::Answered => None,
             CallOutcome::Failed { error } => Some(error),
@@ -87,6 +89,11 @@ pub(crate) fn record(
     Ok(())
 }
 
+/// A sum that no row can break: counts were once kept as a provider claimed them.
+fn sum_of(column: &str) -> String {
+    format!("coalesce(sum(min({column}, {TOKENS_PER_CALL_MAX})), 0)")
+}
+
 impl Store {
     /// Sums since `since`, largest cost first (days: newest first).
     pub async fn usage_by(&self, group: UsageGroup, since: Millis) -> Result<Vec<UsageSum>, StoreError> {
@@ -95,9 +102,11 @@ impl Store {
             UsageGroup::Provider => ("provider", "8 DESC, 2 DESC"),
             UsageGroup::Day => ("date(started_at / 1000, 'unixepoch')", "1 DESC"),
         };
+        let [input, output, cached, latency, cost] =
+            ["input_tokens", "output_tokens", "cached_tokens", "latency_ms", "cost_micros"].map(sum_of);
         let sql = format!(
-            "SELECT {key}, count(*), count(error), sum(input_tokens), sum(output_tokens), sum(cached_tokens),
-               sum(latency_ms), sum(cost_micros) FROM usage WHERE started_at >= ?1 GROUP BY 1 ORDER BY {order}"
+            "SELECT {key}, count(*), count(error), {input}, {output}, {cached}, {latency}, {cost}
+             FROM usage WHERE started_at >= ?1 GROUP BY 1 ORDER BY {order}"
         );
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(&sql)?;
@@ -127,14 +136,13 @@ impl Store {
         self.read(move |connection| {
             let Some(event) = inbox::find(connection, &event)? else { return Ok(TokenUsage::default()) };
             // No call is older than its event, and the index is by time.
-            Ok(connection
-                .prepare_cached(
-                    "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
-                       coalesce(sum(cached_tokens), 0) FROM usage WHERE started_at >= ?1 AND event_seq = ?2",
-                )?
-                .query_row([event.created_at.0, event.seq], |row| {
-                    Ok(TokenUsage { input: row.get(0)?, output: row.get(1)?, cached: row.get(2)? })
-                })?)
+            let [input, output, cached] = ["input_tokens", "output_tokens", "cached_tokens"].map(sum_of);
+            let sql = format!(
+                "SELECT {input}, {output}, {cached} FROM usage WHERE started_at >= ?1 AND event_seq = ?2"
+            );
+            Ok(connection.prepare_cached(&sql)?.query_row([event.created_at.0, event.seq], |row| {
+                Ok(TokenUsage { input: row.get(0)?, output: row.get(1)?, cached: row.get(2)? })
+            })?)
         })
         .await
     }
@@ -142,10 +150,9 @@ impl Store {
     /// Tokens spent since `since`; what the daily budget looks at.
     pub async fn tokens_since(&self, since: Millis) -> Result<u64, StoreError> {
         self.read(move |connection| {
+            let [input, output] = ["input_tokens", "output_tokens"].map(sum_of);
             Ok(connection
-                .prepare_cached(
-                    "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM usage WHERE started_at >= ?1",
-                )?
+                .prepare_cached(&format!("SELECT {input} + {output} FROM usage WHERE started_at >= ?1"))?
                 .query_row([since.0], |row| row.get(0))?)
         })
         .await

@@ -10,6 +10,7 @@ use crate::outbox::bell::OutboxBell;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use fail::fail_point;
 use rusqlite::Connection;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -45,7 +46,7 @@ where
 {
     fn run(self: Box<Self>, connection: &Connection) -> Ran {
         let Self { work, asker } = *self;
-        let result = work(connection);
+        let result = unbroken(|| work(connection));
         let failed = result.as_ref().err().cloned();
         // The asker may have gone away meanwhile; the commit stands either way.
         let answer =
@@ -272,6 +273,15 @@ fn run_in_savepoint(connection: &Connection, job: Box<dyn Job>) -> Ran {
         ran.failed = Some(error);
     }
     ran
+}
+
+/// A request that panics is a fault of its own: the writer goes on, and what it changed is undone.
+pub(crate) fn unbroken<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+        Err(StoreError::Fault(format!("a request panicked: {words}")))
+    })
 }
 
 fn refuse_all(batch: impl IntoIterator<Item = Box<dyn Job>>, error: &StoreError) {

@@ -1,6 +1,6 @@
 //! Time that stands still until a test moves it: the clock and every timer of the test's runtime together.
 
-use cortex_types::{Clock, ManualClock, Millis};
+use cortex_types::{Clock, JumpingClock, Millis};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const START: Millis = Millis(1_800_000_000_000);
 /// Sockets and the store's threads go on as ever; only timers wait for `advance`. A runtime that is paused later
 /// stands between two milliseconds, where even a sleep of nothing never ends.
 pub struct FrozenTime {
-    clock: Arc<ManualClock>,
+    clock: Arc<JumpingClock>,
     _hold: Sender<()>,
 }
 
@@ -23,7 +23,7 @@ impl FrozenTime {
         // A paused runtime that has nothing to do jumps to its next timer, unless blocking work is under way.
         let (hold, released) = channel::<()>();
         drop(tokio::task::spawn_blocking(move || released.recv()));
-        Self { clock: Arc::new(ManualClock::starting_at(START)), _hold: hold }
+        Self { clock: Arc::new(JumpingClock::starting_at(START)), _hold: hold }
     }
 
     pub fn clock(&self) -> Arc<dyn Clock> {
@@ -40,7 +40,16 @@ impl FrozenTime {
             by.subsec_nanos().is_multiple_of(1_000_000),
             "{by:?} would leave time between two milliseconds"
         );
-        self.clock.advance_ms(i64::try_from(by.as_millis()).unwrap_or(i64::MAX));
+        self.clock.pass_ms(i64::try_from(by.as_millis()).unwrap_or(i64::MAX));
         tokio::time::advance(by).await;
+    }
+
+    /// The wall clock alone moves: the machine sleeps while its timers stand still, or its clock is set.
+    pub fn jump_ms(&self, step: i64) {
+        self.clock.jump_ms(step);
+    }
+
+    pub fn wall(&self) -> Millis {
+        self.clock.wall()
     }
 }

@@ -7,6 +7,7 @@ mod connection;
 mod content;
 mod http;
 mod offer;
+mod sieve;
 mod supervisor;
 
 pub(crate) use config::name_part;

@@ -30,7 +30,7 @@ pub use channel::{
 pub use chat::{
     ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, SILENCE_MARK, ToolCall, ToolSpec,
 };
-pub use clock::{Clock, ManualClock, Millis, SystemClock};
+pub use clock::{Clock, JumpingClock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
 pub use fact::{Fact, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, NewFact};
 pub use gardener::GardenerTask;

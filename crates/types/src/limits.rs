@@ -22,6 +22,12 @@ pub const LOCAL_CONNECTORS_MAX: u32 = 256;
 pub const POLL_BATCH_MAX: u32 = 100;
 pub const LEASE_SECONDS_MIN: u32 = 10;
 pub const LEASE_SECONDS_MAX: u32 = 300;
+/// Most tokens that one model call is believed to have cost; sums of many calls still fit the database.
+pub const TOKENS_PER_CALL_MAX: u64 = 1_000_000_000_000;
+/// Most that one model call is believed to have cost, in millionths of a US dollar.
+pub const COST_MICROS_MAX: u64 = 1_000_000_000_000;
+/// Longest that one model call is believed to have taken.
+pub const LATENCY_MS_MAX: u64 = 1_000_000_000_000;
 /// Largest model answer kept; more is cut with a mark.
 pub const REPLY_BYTES_MAX: usize = 512 * 1024;
 /// Most questions that one turn has open at a time; its other calls wait for the next free place.

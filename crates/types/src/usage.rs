@@ -1,6 +1,7 @@
 //! What a model call cost.
 
 use crate::Millis;
+use crate::limits::{COST_MICROS_MAX, LATENCY_MS_MAX, TOKENS_PER_CALL_MAX};
 use serde::{Deserialize, Serialize};
 
 /// Tokens of one call, as the provider counted them (estimated where it did not).
@@ -12,6 +13,16 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
+    /// What a provider counted, as far as it can be believed: no count breaks a sum or a row.
+    #[must_use]
+    pub fn clamped(self) -> Self {
+        Self {
+            input: self.input.min(TOKENS_PER_CALL_MAX),
+            output: self.output.min(TOKENS_PER_CALL_MAX),
+            cached: self.cached.min(TOKENS_PER_CALL_MAX),
+        }
+    }
+
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output)
     }
@@ -39,4 +50,17 @@ pub struct ModelCall {
     pub cost_micros: u64,
     #[serde(flatten)]
     pub outcome: CallOutcome,
+}
+
+impl ModelCall {
+    /// The same call with numbers that every row and every sum can hold.
+    #[must_use]
+    pub fn clamped(&self) -> Self {
+        Self {
+            usage: self.usage.clamped(),
+            cost_micros: self.cost_micros.min(COST_MICROS_MAX),
+            latency_ms: self.latency_ms.min(LATENCY_MS_MAX),
+            ..self.clone()
+        }
+    }
 }

@@ -83,7 +83,7 @@ impl Meter {
 
     pub(super) fn count(&mut self, usage: TokenUsage) {
         if let Some(call) = &mut self.call {
-            call.usage = usage;
+            call.usage = usage.clamped();
         }
     }
 

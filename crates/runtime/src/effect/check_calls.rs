@@ -173,7 +173,7 @@ pub(crate) fn call_context(parts: &Parts, event: &Event, cancel: &CancellationTo
         topic: event.topic.clone(),
         event: Some(event.id.clone()),
         user_id: event.user_id.clone(),
-        now: parts.clock.now(),
+        now: parts.clock.wall(),
         cancel: cancel.clone(),
     }
 }

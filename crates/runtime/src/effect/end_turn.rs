@@ -1,6 +1,8 @@
 //! Ends a turn in the store, patiently: an answer that was paid for is not thrown away over a full disk.
 
+use crate::effect::route_answer::reply_to;
 use crate::runtime::Parts;
+use cortex_brain::{FailureNotice, notice_text};
 use cortex_bus::LiveNews;
 use cortex_store::{StoreError, TurnEnd};
 use cortex_types::{Event, InboxStatus, ModelCall};
@@ -40,7 +42,34 @@ pub(crate) async fn end_turn(
             }
             parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status });
         }
-        Err(error) => tracing::error!(event = %event.id, %error, "A turn's end could not be written"),
+        Err(StoreError::Closed | StoreError::Unavailable(_)) => {
+            tracing::warn!(event = %event.id, "A turn's end was not written; the next start finds it in flight");
+        }
+        Err(error @ (StoreError::Damaged(_) | StoreError::Fault(_))) => {
+            give_up(parts, event, &error, cancel).await
+        }
+    }
+}
+
+/// The end of a turn cannot be written, and trying again would not help: the event fails, so that its topic goes on.
+async fn give_up(parts: &Parts, event: &Event, error: &StoreError, cancel: &CancellationToken) {
+    tracing::error!(event = %event.id, %error, "A turn's end could not be written; the event fails and its user is told");
+    let told = FailureNotice::Broken { reason: "the answer could not be kept".to_owned() };
+    let written = patiently(parts, cancel, || {
+        let now = parts.clock.now();
+        let notice = reply_to(event, notice_text(&told), now);
+        let reason = format!("its end could not be written: {error}");
+        async move { parts.store.watchdog().give_up(event, reason, notice, now).await }
+    })
+    .await;
+    match written {
+        Ok(()) => {
+            counter!("cortex_turns_total", "outcome" => "failed").increment(1);
+            parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status: InboxStatus::Failed });
+        }
+        Err(error) => {
+            tracing::error!(event = %event.id, %error, "An event could not be ended; the watchdog tries again");
+        }
     }
 }
 

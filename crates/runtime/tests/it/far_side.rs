@@ -170,6 +170,11 @@ pub(crate) fn said(text: &str) -> String {
     stream(&[json!({ "content": text })], Some("stop"), usage())
 }
 
+/// A whole answer that claims to have cost this.
+pub(crate) fn said_for(text: &str, usage: Value) -> String {
+    stream(&[json!({ "content": text })], Some("stop"), usage)
+}
+
 /// An answer that ends in the middle.
 pub(crate) fn cut(text: &str) -> String {
     stream(&[json!({ "content": text })], None, Value::Null)

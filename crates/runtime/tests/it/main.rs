@@ -11,6 +11,7 @@ mod compaction;
 mod compactor;
 mod crash;
 mod embedding_side;
+mod end;
 mod engram;
 mod far_side;
 mod gardener;

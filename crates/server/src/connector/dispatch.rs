@@ -2,6 +2,7 @@
 
 use super::frame::{OutboundMessage, outbound};
 use super::hub::{Hub, HubParts};
+use cortex_runtime::wait_until;
 use cortex_store::{ConnectorBinding, MessageCause, ReturnedLease, StoreError};
 use cortex_types::limits::POLL_BATCH_MAX;
 use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, is_machine_channel};
@@ -10,7 +11,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Messages that were handed to sockets and are not settled yet.
@@ -136,7 +136,7 @@ impl Dispatcher {
 
     /// Works until the hub and all sockets have let go of it, or the server stops.
     pub(super) async fn run(mut self) {
-        let mut look_at = Instant::now() + LONGEST_SLEEP;
+        let mut look_at = self.parts.clock.now().after(LONGEST_SLEEP);
         loop {
             match self.wait(look_at).await {
                 Wake::Over => break,
@@ -149,12 +149,13 @@ impl Dispatcher {
                 let look = self.settling.look || self.was_full();
                 self.settle().await;
                 if look && !self.members.is_empty() {
-                    look_at = Instant::now() + self.hand_out().await;
+                    let sleep = self.hand_out().await;
+                    look_at = self.parts.clock.now().after(sleep);
                 }
             }
             if self.members.is_empty() {
                 self.hub.is_idle(self.binding.source.clone(), self.joins);
-                look_at = Instant::now() + LONGEST_SLEEP;
+                look_at = self.parts.clock.now().after(LONGEST_SLEEP);
             }
         }
         self.give_everything_back().await;
@@ -167,13 +168,13 @@ impl Dispatcher {
         }
     }
 
-    async fn wait(&mut self, look_at: Instant) -> Wake {
+    async fn wait(&mut self, look_at: Millis) -> Wake {
         tokio::select! {
             biased;
             () = self.parts.stop.cancelled() => Wake::Over,
             report = self.reports.recv() => report.map_or(Wake::Over, Wake::Told),
             () = self.bell.notified() => Wake::Look,
-            () = tokio::time::sleep_until(look_at) => Wake::Look,
+            () = wait_until(&*self.parts.clock, look_at) => Wake::Look,
         }
     }
 

@@ -96,12 +96,13 @@ fn is_open(app: &AppState, asked: &Approval) -> bool {
 fn question(app: &AppState, asked: &Approval) -> Page {
     let question = app.runtime.approvals().question(asked);
     let (words, verbatim) = (escaped(&question.words), escaped(&question.verbatim));
+    let tool = escaped(&asked.tool_name);
     let form = "<form method=\"post\"><button name=\"decision\" value=\"approve\">Approve</button> \
         <button name=\"decision\" value=\"deny\">Deny</button></form>";
     Page {
         status: StatusCode::OK,
         title: "A question",
-        html: format!("<p>{}</p>\n<pre>{verbatim}</pre>\n{form}", words.replace('\n', "<br>")),
+        html: format!("<p>{}</p>\n<p>{tool}</p>\n<pre>{verbatim}</pre>\n{form}", words.replace('\n', "<br>")),
         retry_after: None,
     }
 }

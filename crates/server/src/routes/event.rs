@@ -120,7 +120,7 @@ fn note_word(kind: NoteKind) -> TraceWhat {
         NoteKind::Claimed => TraceWhat::Claimed,
         NoteKind::Leased => TraceWhat::Leased,
         NoteKind::RetryPlanned => TraceWhat::Retry,
-        NoteKind::Restarted => TraceWhat::Recovered,
+        NoteKind::Restarted | NoteKind::Rescued => TraceWhat::Recovered,
         NoteKind::Parked => TraceWhat::Parked,
         NoteKind::Requeued => TraceWhat::Requeued,
         NoteKind::Nacked => TraceWhat::Nacked,

@@ -37,7 +37,8 @@ pub(crate) async fn receive(
     let (head, body) = request.into_parts();
     hook.check_key(&head.headers).map_err(doubted)?;
     let body = body::read(body, BODY_BYTES_MAX).await?;
-    let now = app.clock.now();
+    // Whoever signed it looked at a wall clock.
+    let now = app.clock.wall();
     hook.check_body(&head.headers, &body, now).map_err(doubted)?;
     let event = hook.event(&Believed { headers: &head.headers, body: &body, now });
     let Some((speaker, event)) = event.map_err(Refusal::invalid)? else {

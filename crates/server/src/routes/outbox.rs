@@ -12,6 +12,7 @@ use cortex_api::{
     AckAnswer, AckRequest, AckStatus, ErrorBody, ErrorCode, NackAnswer, NackRequest, NackStatus, PollAnswer,
     PollRequest, PolledMessage, ReleaseAnswer, ReleaseRequest,
 };
+use cortex_runtime::wait_until;
 use cortex_store::{Acked, LeaseRefused, Nack, Nacked, OutboxListener, Ring};
 use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
 use cortex_types::{Delivery, LeaseToken, OutboxId, TopicRef};
@@ -153,12 +154,18 @@ async fn worth_another_look(
     }
     // What is due already and was not handed out waits behind another message of its topic, whose end rings.
     let due = app.store.outbox().next_due(source.to_owned(), app.clock.now()).await?;
-    let due = due.map(|due| Instant::now() + due.since(app.clock.now()));
-    let until = due.map_or(deadline, |due| due.min(deadline));
+    let becomes_due = async {
+        match due {
+            Some(due) => wait_until(&*app.clock, due).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(becomes_due);
     loop {
         tokio::select! {
             () = app.stopping.cancelled() => return Ok(false),
-            () = tokio::time::sleep_until(until) => return Ok(until < deadline),
+            () = &mut becomes_due => return Ok(true),
+            () = tokio::time::sleep_until(deadline) => return Ok(false),
             ring = bell.next() => match ring {
                 Ring::For(rung) if rung != source => {}
                 Ring::For(_) | Ring::ForAnybody => return Ok(true),

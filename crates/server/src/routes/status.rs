@@ -4,7 +4,8 @@ use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
-use cortex_api::{ModelStatus, ServerStatus};
+use cortex_api::{ModelStatus, ServerStatus, WatchdogStatus};
+use cortex_runtime::WatchdogReport;
 use cortex_types::{InboxStatus, OutboxStatus};
 
 /// The running server.
@@ -44,6 +45,11 @@ pub(crate) async fn status(State(app): State<AppState>) -> Result<Json<ServerSta
             (OutboxStatus::Discarded, outbox.discarded),
         ]
         .into(),
+        watchdog: watchdog(app.runtime.watchdog()),
         degraded: app.degraded(),
     }))
+}
+
+fn watchdog(report: WatchdogReport) -> WatchdogStatus {
+    WatchdogStatus { stranded: report.stranded as u64, requeued: report.requeued, failed: report.failed }
 }

@@ -49,6 +49,10 @@ async fn the_owner_sees_a_question_and_approves_it_once() {
         "userId": "tg:998877",
         "toolName": "schedule.create",
         "toolArgumentsJson": r#"{"cron":"0 9 * * *","timezone":"UTC","what":"stretch"}"#,
+        "question": "May I add a reminder: stretch, every day at 09:00 (UTC)? Next: Fri 15 Jan.\n\
+            Asked by tg:998877, open until 2027-01-15T08:15:00.000Z.",
+        "verbatim": "  cron 0 9 * * * in UTC\n  next: Fri 2027-01-15 09:00, Sat 2027-01-16 09:00, Sun 2027-01-17 09:00\n\n\
+            cron: \"0 9 * * *\"\ntimezone: \"UTC\"\nwhat: \"stretch\"",
         "status": "pending",
         "resolvedBy": null,
         "resolvedAt": null,
@@ -206,13 +210,14 @@ async fn the_trace_shows_how_a_call_was_planned_asked_approved_and_run() {
     let steps = trace["entries"].as_array().unwrap().iter().filter(|entry| entry["what"] == "step");
     let steps: Vec<String> = steps.map(|step| without_ids(step["detail"].as_str().unwrap())).collect();
     let plain: Vec<&str> = steps.iter().map(|step| step.rsplit(" tokens").next().unwrap()).collect();
-    let call = steps[1].rsplit(' ').next().unwrap();
+    let call = steps[2].rsplit(' ').next().unwrap();
     let expected = [
         ", 1 tool calls".to_owned(),
+        r#"schedule.create called with {"cron":"0 9 * * *","timezone":"UTC","what":"stretch"}"#.to_owned(),
         format!("apv_<ulid> asked about {call}"),
         "apv_<ulid> approved".to_owned(),
         "schedule.create started".to_owned(),
-        "schedule.create done".to_owned(),
+        "schedule.create done: created schedule 1; 0 9 * * * UTC, next Fri 2027-01-15 09:00".to_owned(),
         String::new(),
     ];
     assert_eq!(plain, expected);

@@ -39,6 +39,7 @@ mod provider;
 mod sample;
 mod schedule;
 mod share;
+mod sleep;
 mod status;
 mod storage;
 mod tool;

@@ -115,8 +115,8 @@ async fn a_question_to_a_person_outlives_the_stream_that_led_to_it() {
     .await;
     drop(begin(&server, "plan", "").await);
     let waiting = eventually("the question", async || open_messages(&server).await.pop()).await;
-    assert!(waiting["text"].as_str().unwrap().starts_with("May I run schedule.create?"), "{waiting}");
+    assert!(waiting["text"].as_str().unwrap().starts_with("May I add a reminder: stretch, "), "{waiting}");
     let next = content(&chat_in(&server, "garden", "hello").await);
-    assert!(next.starts_with("May I run schedule.create?"), "{next}");
+    assert!(next.starts_with("May I add a reminder: stretch, "), "{next}");
     assert!(next.ends_with("You said: hello"), "{next}");
 }

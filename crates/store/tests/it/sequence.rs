@@ -9,6 +9,7 @@ use world::{Seeded, World};
 
 mod approval_model;
 mod approval_steps;
+mod end_steps;
 mod inbox_model;
 mod inbox_steps;
 mod memory;
@@ -100,6 +101,16 @@ fn an_ack_before_commit_is_caught() {
 #[test]
 fn a_question_that_opens_again_is_caught() {
     caught(Seeded::DecisionForgotten, "I6: ");
+}
+
+#[test]
+fn a_message_that_the_old_release_forgets_is_caught() {
+    caught(Seeded::OldRelease, "I5: ");
+}
+
+#[test]
+fn a_count_that_is_not_clamped_is_caught() {
+    caught(Seeded::UnclampedCount, "I5: ");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::confinement::{confine_server, end_with_parent};
 use crate::descriptors;
-use rustix::process::{Pid, Signal, getpgrp, getppid, kill_process_group};
+use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io;
@@ -74,7 +74,7 @@ fn become_program(order: &HostOrder, program: &OsString, args: &[OsString]) -> i
 
 /// The first step stays: its input is the line to the server.
 fn mind(mut second: Command, order: HostOrder, program: &OsString, args: &[OsString]) -> io::Result<u8> {
-    let minder = rustix::process::getpid().as_raw_pid();
+    let minder = getpid().as_raw_pid();
     let order =
         serde_json::to_string(&HostOrder { minder: Some(minder), ..order }).map_err(io::Error::other)?;
     let mut child = second.arg(order).arg(program).args(args).stdin(Stdio::piped()).spawn()?;
@@ -86,28 +86,34 @@ fn mind(mut second: Command, order: HostOrder, program: &OsString, args: &[OsStr
 }
 
 /// Hands the input on until it ends: the server closed it, or the server is gone, however it ended.
-fn hand_on(mut to_child: impl io::Write) {
-    let mut input = io::stdin().lock();
-    let copied = copy_through(&mut input, &mut to_child);
-    drop(to_child);
-    // A program that ended by itself is the other thread's matter.
-    if copied.is_ok() {
-        std::thread::sleep(GRACE);
+fn hand_on(to_child: impl io::Write) {
+    if let Err(error) = copy_through(&mut io::stdin().lock(), to_child) {
+        tracing::debug!(%error, "the line to the server broke");
+    }
+    std::thread::sleep(GRACE);
+    // Only a group of our own: whoever typed this command by hand keeps his.
+    if getpgrp() == getpid() {
         // This process is of the group too: there is nobody to tell of an error.
         kill_process_group(getpgrp(), Signal::KILL).unwrap_or_default();
     }
 }
 
-/// Every line at once: a message must not wait for the next one.
-fn copy_through(input: &mut impl io::BufRead, output: &mut impl io::Write) -> io::Result<()> {
+/// Every line at once: a message must not wait for the next one. A program that takes no input any more is still
+/// watched over, so reading goes on to the end.
+fn copy_through(input: &mut impl io::BufRead, output: impl io::Write) -> io::Result<()> {
+    let mut output = Some(output);
     loop {
         let length = {
             let chunk = input.fill_buf()?;
             if chunk.is_empty() {
                 return Ok(());
             }
-            output.write_all(chunk)?;
-            output.flush()?;
+            let is_taken = output
+                .as_mut()
+                .is_some_and(|output| output.write_all(chunk).and_then(|()| output.flush()).is_ok());
+            if !is_taken {
+                output = None;
+            }
             chunk.len()
         };
         input.consume(length);

@@ -4,6 +4,7 @@ use super::McpSettings;
 use super::child::McpChild;
 use super::config::McpServer;
 use super::http::BoundedClient;
+use super::sieve::{Sieve, SievedLines};
 use crate::tls;
 use ::http::HeaderValue;
 use futures::FutureExt;
@@ -88,6 +89,7 @@ impl Connection {
                 let started = McpChild::start(name, server, settings);
                 let (mut child, stdout, stdin) =
                     started.map_err(|error| format!("{command:?} cannot be started: {error}"))?;
+                let stdout = SievedLines { inner: stdout, sieve: Sieve::default() };
                 let transport =
                     AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MESSAGE_BYTES_MAX);
                 match Self::shake_hands(transport, handshake).await {

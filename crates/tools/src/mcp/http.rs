@@ -1,5 +1,6 @@
 //! HTTP as MCP uses it, with a bound for everything a server sends: rmcp's own client reads a body to its end.
 
+use super::sieve::Sieve;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -226,12 +227,14 @@ fn refuse_unauthorized(response: &Response) -> Result<(), Fault> {
 
 /// A body of at most so many bytes.
 async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, Fault> {
-    let mut body = Vec::new();
+    let (mut body, mut sieve) = (Vec::new(), Sieve::default());
     let reading = async {
         while let Some(chunk) = response.chunk().await? {
             if body.len() + chunk.len() > most {
                 return Err(unexpected(format!("the answer is over {most} bytes")));
             }
+            let sieved = chunk.iter().try_for_each(|byte| sieve.take(*byte));
+            sieved.map_err(|error| unexpected(error.to_string()))?;
             body.extend_from_slice(&chunk);
         }
         Ok(())
@@ -247,13 +250,17 @@ fn bounded(
     chunks: impl Stream<Item = reqwest::Result<bytes::Bytes>> + Send + 'static,
     most: usize,
 ) -> impl Stream<Item = io::Result<bytes::Bytes>> + Send + 'static {
-    let (mut length, mut last) = (0_usize, 0_u8);
+    let (mut length, mut last, mut sieve) = (0_usize, 0_u8, Sieve::default());
     chunks.map(move |chunk| {
         let chunk = chunk.map_err(io::Error::other)?;
         for byte in &chunk {
             // An empty line ends an event, whatever ends the lines.
             let is_end = matches!((last, *byte), (b'\n', b'\n' | b'\r') | (b'\r', b'\r'));
             length = if is_end { 0 } else { length + 1 };
+            if is_end {
+                sieve.restart();
+            }
+            sieve.take(*byte)?;
             last = *byte;
         }
         if length > most {

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::exit::Failure;
 use crate::home::Home;
 use crate::{assemble, connect, daemon};
-use cortex_api::{MemoryState, ServerStatus};
+use cortex_api::{MemoryState, ServerStatus, WatchdogStatus};
 use cortex_models::{Timeouts, http_client};
 use cortex_runtime::{EngramClient, EngramSetting};
 use cortex_store::VectorCounts;
@@ -36,6 +36,19 @@ pub(super) async fn server(home: &Home, context: &Context) -> Server {
         }
         Err(failure) => silent(Check::problem("server", format!("pid {pid}: {failure}"))),
     }
+}
+
+/// Events that would have waited for ever, if the watchdog found any.
+pub(super) fn watchdog(status: &ServerStatus) -> Option<Check> {
+    let found = status.watchdog;
+    (found != WatchdogStatus::default()).then(|| {
+        let message = format!(
+            "{} events were put back and {} failed because no task worked on them, {} are stranded now; \
+             `cortex logs` shows which, please report it",
+            found.requeued, found.failed, found.stranded
+        );
+        Check::warning("watchdog", message)
+    })
 }
 
 async fn asked(context: &Context) -> Result<(ServerStatus, MemoryState), Failure> {

@@ -57,7 +57,8 @@ impl ApprovalModel {
     pub(super) fn suspend(&mut self, event: usize, asked: Vec<AskedApproval>, around: Around<'_>) {
         around.inbox.wait(event, u32::try_from(asked.len()).unwrap());
         for AskedApproval { approval, prompt } in asked {
-            around.outbox.queue(vec![prompt], around.now);
+            let origin = around.inbox.events[event].origin();
+            around.outbox.queue(vec![prompt], &origin, around.now);
             let line = around.inbox.note_question(event, said(&approval, ApprovalStatus::Pending));
             self.questions.push(ModelQuestion {
                 asked: approval,
@@ -93,7 +94,8 @@ impl ApprovalModel {
             self.close(question, decision, inbox);
             Answered::Decided
         };
-        outbox.queue(vec![line], now);
+        let origin = inbox.events[self.questions[question].event].origin();
+        outbox.queue(vec![line], &origin, now);
         answered
     }
 

@@ -152,8 +152,9 @@ impl World {
         let expired = self.models.approvals.expire(&mut self.models.inbox, self.now);
         for question in &expired {
             let question = &self.models.approvals.questions[*question];
-            let topic = self.models.inbox.events[question.event].topic();
-            self.models.outbox.queue(vec![expiry_line(&question.asked.id, &topic)], self.now);
+            let event = &self.models.inbox.events[question.event];
+            let line = expiry_line(&question.asked.id, &event.topic());
+            self.models.outbox.queue(vec![line], &event.origin(), self.now);
         }
         same("I6: expired", &found, &expired.len())
     }

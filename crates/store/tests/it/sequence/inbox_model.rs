@@ -1,7 +1,7 @@
 //! What the inbox should do, said as simply as possible: a list of events in order of arrival (D6, D7).
 
 use super::outbox_model::OutboxModel;
-use cortex_store::Recovered;
+use cortex_store::{Recovered, Rescued};
 use cortex_testkit::new_reply;
 use cortex_types::{
     AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, OutboxId, Priority, TopicRef,
@@ -30,6 +30,11 @@ pub(super) struct ModelEvent {
 impl ModelEvent {
     pub(super) fn topic(&self) -> TopicRef {
         TopicRef { source: self.new.source.clone(), topic_key: self.new.topic_key.clone() }
+    }
+
+    /// The channel of the event.
+    pub(super) fn origin(&self) -> String {
+        self.new.channel.clone().unwrap_or_else(|| self.new.source.clone())
     }
 
     /// D9: the event waits for a person, its topic is free, and the attempt is given back. It goes on when somebody
@@ -61,6 +66,8 @@ pub(super) struct InboxModel {
     pub(super) events: Vec<ModelEvent>,
     /// The lines of each topic: role and content.
     pub(super) history: BTreeMap<TopicRef, Vec<(&'static str, String)>>,
+    /// Sources and channels that are off.
+    off: BTreeSet<String>,
 }
 
 impl InboxModel {
@@ -140,6 +147,7 @@ impl InboxModel {
     /// One transaction: history, replies and the event's own state.
     pub(super) fn finish(&mut self, index: usize, end: ModelEnd, outbox: &mut OutboxModel, now: Millis) {
         let topic = self.events[index].topic();
+        let origin = self.events[index].origin();
         let event = &mut self.events[index];
         match end {
             ModelEnd::Answered { content, replies } => {
@@ -149,15 +157,16 @@ impl InboxModel {
                     lines.push(("user", event.new.text.clone()));
                 }
                 lines.push(("assistant", content));
-                for reply in replies.iter().filter(|reply| reply.topic != topic) {
+                let leaves = |reply: &&NewReply| outbox.refusal(&origin, &reply.topic.source).is_none();
+                for reply in replies.iter().filter(|reply| reply.topic != topic).filter(leaves) {
                     let elsewhere = self.history.entry(reply.topic.clone()).or_default();
                     elsewhere.push(("assistant", reply.text.clone()));
                 }
-                outbox.queue(replies, now);
+                outbox.queue(replies, &origin, now);
             }
             ModelEnd::Failed { reason, replies } => {
                 (event.status, event.failed_with) = (InboxStatus::Failed, Some(reason));
-                outbox.queue(replies, now);
+                outbox.queue(replies, &origin, now);
             }
             ModelEnd::RetryAt { due_at, reason } => {
                 (event.status, event.failed_with) = (InboxStatus::Pending, Some(reason));
@@ -221,7 +230,7 @@ impl InboxModel {
                 event.failed_with =
                     Some(format!("given up after {} restarts in the middle of its turn", event.restarts));
                 let notice = restart_notice(&event.topic(), &event.new.id);
-                outbox.queue(vec![notice], now);
+                outbox.queue(vec![notice], &event.origin(), now);
                 recovered.failed += 1;
             } else {
                 (event.status, event.due_at) = (InboxStatus::Pending, Millis(0));
@@ -232,6 +241,44 @@ impl InboxModel {
             self.look_again(&topic);
         }
         recovered
+    }
+
+    /// No task works on the event any more: it is tried again, or failed when that was tried too often.
+    pub(super) fn rescue(
+        &mut self,
+        index: usize,
+        attempts_max: u32,
+        outbox: &mut OutboxModel,
+        now: Millis,
+    ) -> Rescued {
+        let event = &mut self.events[index];
+        let rescued = if event.attempts >= attempts_max {
+            event.status = InboxStatus::Failed;
+            event.failed_with = Some("its turn was lost every time".to_owned());
+            outbox.queue(vec![restart_notice(&event.topic(), &event.new.id)], &event.origin(), now);
+            Rescued { requeued: 0, failed: 1 }
+        } else {
+            (event.status, event.due_at) = (InboxStatus::Pending, Millis(0));
+            Rescued { requeued: 1, failed: 0 }
+        };
+        let topic = self.events[index].topic();
+        self.look_again(&topic);
+        rescued
+    }
+
+    /// D18: what waits where everything is off does so until it is not.
+    pub(super) fn set_off(&mut self, off: BTreeSet<String>) {
+        if self.off == off {
+            return;
+        }
+        self.off = off;
+        let topics: BTreeSet<TopicRef> = self.events.iter().map(ModelEvent::topic).collect();
+        for topic in topics {
+            let runs = |event: &ModelEvent| event.topic() == topic && event.status == InboxStatus::Processing;
+            if !self.events.iter().any(runs) {
+                self.look_again(&topic);
+            }
+        }
     }
 
     pub(super) fn retry_failed(&mut self, index: usize) -> Result<(), InboxStatus> {
@@ -255,6 +302,9 @@ impl InboxModel {
 
     /// The event that leads a topic: the most urgent, then the oldest; none while one is in flight.
     fn head(&self, topic: &TopicRef) -> Option<usize> {
+        if self.off.contains(&topic.source) {
+            return None;
+        }
         let of_topic = || self.events.iter().enumerate().filter(|(_, event)| event.topic() == *topic);
         if of_topic().any(|(_, event)| event.status == InboxStatus::Processing) {
             return None;

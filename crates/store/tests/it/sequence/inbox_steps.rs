@@ -2,7 +2,7 @@
 
 use super::inbox_model::ModelEnd;
 use super::operation::{Accept, Answer, Claim, InboxOperation};
-use super::world::{Checked, Models, Seeded, World, same, told};
+use super::world::{Checked, Models, Seeded, World, channel_of, same, told};
 use cortex_store::{FinishedTurn, RetryRefused, StoreError, TurnEnd};
 use cortex_testkit::{new_event, new_reply, sent_again};
 use cortex_types::{AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, Step, StepBody};
@@ -37,6 +37,10 @@ impl World {
                 let replies = replies.map(|topic| new_reply(&topic, "sorry")).into_iter().collect();
                 self.finish_if_running(event, ModelEnd::Failed { reason: "poison".to_owned(), replies }).await
             }
+            InboxOperation::BrokenEnd { event, fault } => match self.running(event) {
+                Some(index) => self.broken_end(index, fault).await,
+                None => Ok(()),
+            },
             InboxOperation::FinishAgain { event } => self.finish_again(event).await,
             InboxOperation::RetryFailed { event } => self.retry_failed(event).await,
         }
@@ -44,7 +48,9 @@ impl World {
 
     fn event_of(&self, accept: &Accept) -> NewEvent {
         let text = format!("text {}", self.steps);
-        NewEvent { priority: accept.priority, ..new_event(&self.topics[accept.topic], &text) }
+        let topic = &self.topics[accept.topic];
+        let channel = Some(channel_of(&topic.source)).filter(|channel| **channel != topic.source);
+        NewEvent { priority: accept.priority, channel: channel.map(str::to_owned), ..new_event(topic, &text) }
     }
 
     async fn accept(&mut self, event: NewEvent) -> Checked {
@@ -55,7 +61,11 @@ impl World {
                 self.unwritten = Some(event);
                 Ok(())
             }
-            Seeded::Nothing | Seeded::DecisionForgotten | Seeded::SlotForgotten => {
+            Seeded::Nothing
+            | Seeded::DecisionForgotten
+            | Seeded::SlotForgotten
+            | Seeded::OldRelease
+            | Seeded::UnclampedCount => {
                 same("accept", &self.store.inbox().accept(event, self.now).await.map_err(told)?, &expected)
             }
         }
@@ -127,7 +137,7 @@ impl World {
         Ok(())
     }
 
-    fn answer_of(&self, index: usize, answer: &Answer) -> ModelEnd {
+    pub(super) fn answer_of(&self, index: usize, answer: &Answer) -> ModelEnd {
         let own = self.models.inbox.events[index].topic();
         let other = self.topics.iter().find(|topic| topic.source != own.source).unwrap_or(&own);
         let replies = (0..answer.replies)
@@ -156,6 +166,7 @@ impl World {
         }
         let finished = self.store.turns().finish_turn(&row, turn_end(&end), Vec::new(), self.now).await;
         finished.map_err(told)?;
+        self.release_as_before();
         self.models.inbox.finish(index, end, &mut self.models.outbox, self.now);
         Ok(())
     }
@@ -241,7 +252,7 @@ impl World {
     }
 }
 
-fn turn_end(end: &ModelEnd) -> TurnEnd {
+pub(super) fn turn_end(end: &ModelEnd) -> TurnEnd {
     match end.clone() {
         ModelEnd::Answered { content, replies } => {
             TurnEnd::Answered(Box::new(FinishedTurn { content, replies, ..FinishedTurn::default() }))

@@ -11,6 +11,10 @@ pub(super) enum Operation {
     Outbox(OutboxOperation),
     Approval(ApprovalOperation),
     Schedule(ScheduleOperation),
+    /// Which of the channels are off from now on.
+    SetOff {
+        off: [bool; 3],
+    },
     AdvanceClock {
         by_ms: i64,
     },
@@ -49,6 +53,11 @@ pub(super) enum InboxOperation {
     },
     Fail {
         event: usize,
+    },
+    /// The end of a turn goes wrong.
+    BrokenEnd {
+        event: usize,
+        fault: EndFault,
     },
     /// The end of a turn that does not run.
     FinishAgain {
@@ -102,6 +111,17 @@ pub(super) enum ScheduleOperation {
     Delete {
         job: usize,
     },
+}
+
+/// What goes wrong at the end of a turn (F-E1).
+#[derive(Debug, Clone, Copy)]
+pub(super) enum EndFault {
+    /// The model says that it cost more than a number can hold.
+    Count,
+    /// The store refuses what the turn leaves.
+    Refused,
+    /// The task that ran it is gone.
+    Lost,
 }
 
 /// A running turn asks and waits.
@@ -231,6 +251,7 @@ fn operation(mix: Mix) -> impl Strategy<Value = Operation> {
         mix.outbox => outbox().prop_map(Operation::Outbox),
         mix.approval => approval().prop_map(Operation::Approval),
         mix.schedule => schedule().prop_map(Operation::Schedule),
+        3 => any::<[bool; 3]>().prop_map(|off| Operation::SetOff { off }),
         5 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
         12 => (-1..2_i64).prop_map(|offset_ms| Operation::AdvanceToNext { offset_ms }),
         mix.kills => Just(Operation::Crash),
@@ -252,6 +273,7 @@ fn inbox() -> impl Strategy<Value = InboxOperation> {
             .prop_map(|(event, after_ms)| InboxOperation::RetryLater { event, after_ms }),
         1 => place().prop_map(|event| InboxOperation::Park { event }),
         2 => place().prop_map(|event| InboxOperation::Fail { event }),
+        4 => (place(), end_fault()).prop_map(|(event, fault)| InboxOperation::BrokenEnd { event, fault }),
         1 => place().prop_map(|event| InboxOperation::FinishAgain { event }),
         2 => place().prop_map(|event| InboxOperation::RetryFailed { event }),
     ]
@@ -283,7 +305,7 @@ fn approval() -> impl Strategy<Value = ApprovalOperation> {
 
 fn schedule() -> impl Strategy<Value = ScheduleOperation> {
     prop_oneof![
-        3 => (0..4_usize).prop_map(|topic| ScheduleOperation::Add { topic }),
+        3 => (0..6_usize).prop_map(|topic| ScheduleOperation::Add { topic }),
         8 => decide().prop_map(ScheduleOperation::Decide),
         2 => place().prop_map(|job| ScheduleOperation::DecideLate { job }),
         1 => place().prop_map(|job| ScheduleOperation::Pause { job }),
@@ -304,13 +326,17 @@ fn interrupted() -> impl Strategy<Value = Interrupted> {
     ]
 }
 
+fn end_fault() -> impl Strategy<Value = EndFault> {
+    prop::sample::select(vec![EndFault::Count, EndFault::Refused, EndFault::Lost])
+}
+
 fn place() -> impl Strategy<Value = usize> {
     0..64_usize
 }
 
 fn accept() -> impl Strategy<Value = Accept> {
     let priority = prop::sample::select(Priority::ALL.to_vec());
-    let topic = prop::sample::select(vec![0, 0, 0, 1, 2, 3]);
+    let topic = prop::sample::select(vec![0, 0, 0, 1, 2, 3, 4, 5]);
     (topic, priority).prop_map(|(topic, priority)| Accept { topic, priority })
 }
 
@@ -327,7 +353,7 @@ fn answer() -> impl Strategy<Value = Answer> {
 }
 
 fn poll() -> impl Strategy<Value = Poll> {
-    (0..2_usize, 1..4_u32, any::<bool>(), prop::sample::select(vec![1, 1, 1, 2, 3]))
+    (0..3_usize, 1..4_u32, any::<bool>(), prop::sample::select(vec![1, 1, 1, 2, 3]))
         .prop_map(|(topic, max, ordered, times)| Poll { topic, max, ordered, times })
 }
 

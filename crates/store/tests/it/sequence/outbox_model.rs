@@ -2,11 +2,14 @@
 
 use cortex_store::{Acked, DiscardOutcome, LeaseRefused, Nacked, OutboxMessage, OutboxPoll, RequeueOutcome};
 use cortex_types::{LeaseToken, Millis, NewReply, OutboxStatus};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 #[derive(Clone)]
 pub(super) struct ModelMessage {
     pub(super) reply: NewReply,
+    /// The channel of the event that led to it.
+    origin: String,
     pub(super) status: OutboxStatus,
     pub(super) attempts: u32,
     next_attempt_at: Millis,
@@ -57,19 +60,48 @@ impl ModelMessage {
 pub(super) struct OutboxModel {
     /// In order of insertion.
     pub(super) messages: Vec<ModelMessage>,
+    /// Sources and channels that are off.
+    pub(super) off: BTreeSet<String>,
 }
 
 impl OutboxModel {
-    pub(super) fn queue(&mut self, replies: Vec<NewReply>, now: Millis) {
-        self.messages.extend(replies.into_iter().map(|reply| ModelMessage {
-            reply,
-            status: OutboxStatus::Pending,
-            attempts: 0,
-            next_attempt_at: now,
-            created_at: now,
-            lease_expires_at: None,
-            token: None,
-        }));
+    /// D18: what may not leave is recorded as suppressed.
+    pub(super) fn queue(&mut self, replies: Vec<NewReply>, origin: &str, now: Millis) {
+        for reply in replies {
+            let is_held_back = self.refusal(origin, &reply.topic.source).is_some();
+            self.messages.push(ModelMessage {
+                reply,
+                origin: origin.to_owned(),
+                status: if is_held_back { OutboxStatus::Suppressed } else { OutboxStatus::Pending },
+                attempts: 0,
+                next_attempt_at: now,
+                created_at: now,
+                lease_expires_at: None,
+                token: None,
+            });
+        }
+    }
+
+    /// Why nothing of `origin` leaves for `target`.
+    pub(super) fn refusal(&self, origin: &str, target: &str) -> Option<String> {
+        let off =
+            [(target, "target"), (origin, "source")].into_iter().find(|(name, _)| self.off.contains(*name));
+        off.map(|(name, role)| format!("the {role} channel {name} is off"))
+    }
+
+    fn is_held_back(&self, index: usize) -> bool {
+        let message = &self.messages[index];
+        self.refusal(&message.origin, &message.reply.topic.source).is_some()
+    }
+
+    /// What waits and may no longer leave never does.
+    pub(super) fn set_off(&mut self, off: BTreeSet<String>) {
+        self.off = off;
+        for index in 0..self.messages.len() {
+            if self.messages[index].status == OutboxStatus::Pending && self.is_held_back(index) {
+                self.messages[index].end_lease(OutboxStatus::Suppressed);
+            }
+        }
     }
 
     /// The places of the messages that a poll hands out, in order; their tokens are the store's to choose.
@@ -87,6 +119,10 @@ impl OutboxModel {
                 break;
             }
             if poll.ordered && self.waits_for_another(index, &handed_out) {
+                continue;
+            }
+            if self.messages[index].status == OutboxStatus::Leased && self.is_held_back(index) {
+                self.messages[index].end_lease(OutboxStatus::Suppressed);
                 continue;
             }
             let message = &mut self.messages[index];
@@ -140,9 +176,14 @@ impl OutboxModel {
         permanent: bool,
         now: Millis,
     ) -> Result<Nacked, LeaseRefused> {
+        let is_held_back = self.is_held_back(index);
         let message = &mut self.messages[index];
         if !message.is_held_by(token, now) {
             return Err(LeaseRefused::Conflict);
+        }
+        if is_held_back && !permanent {
+            message.end_lease(OutboxStatus::Suppressed);
+            return Ok(Nacked::Suppressed);
         }
         if permanent {
             message.end_lease(OutboxStatus::Dead);
@@ -155,9 +196,13 @@ impl OutboxModel {
     }
 
     pub(super) fn requeue(&mut self, index: usize, now: Millis) -> RequeueOutcome {
+        let held_back = self.refusal(&self.messages[index].origin, &self.messages[index].reply.topic.source);
         let message = &mut self.messages[index];
         if !matches!(message.status, OutboxStatus::Dead | OutboxStatus::Discarded) {
             return RequeueOutcome::Is(message.status);
+        }
+        if let Some(reason) = held_back {
+            return RequeueOutcome::HeldBack(reason);
         }
         message.end_lease(OutboxStatus::Pending);
         (message.attempts, message.next_attempt_at) = (0, now);

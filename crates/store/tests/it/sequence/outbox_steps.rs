@@ -113,7 +113,7 @@ impl World {
     }
 
     pub(super) async fn deliver_what_is_due(&mut self) -> Checked {
-        for topic in 0..2 {
+        for topic in 0..3 {
             let request = self.request_of(&Poll { topic, max: 100, ordered: true, times: 1 });
             for delivery in self.poll(&request, 1).await? {
                 let place =

@@ -1,0 +1,191 @@
+//! The watchdog's look at the rows: events that nobody will end, and how each is ended or put back.
+
+use crate::inbox::fail_at_recovery;
+use crate::trace::{self, NoteKind};
+use crate::turn::{claimed_topic, shorten};
+use crate::{Store, StoreError, outbox, topic};
+use cortex_types::{Event, InboxStatus, Millis, NewReply};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
+
+/// Most stranded events and topics that one look names; the rest follow with the next.
+const STRANDED_MAX: usize = 256;
+
+/// What a watchdog asks the store.
+pub struct Watchdog<'a>(pub(crate) &'a Store);
+
+/// What would wait for ever.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stranded {
+    /// Events that hold their topic and that no task works on, by their place in the inbox.
+    pub events: Vec<i64>,
+    /// Topics in which an event is pending while nothing holds them.
+    pub topics: Vec<i64>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rescued {
+    /// Events that are tried again, and topics that go on.
+    pub requeued: usize,
+    /// Events that were tried too often; their users are told.
+    pub failed: usize,
+}
+
+impl Stranded {
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.topics.is_empty()
+    }
+
+    pub fn count(&self) -> usize {
+        self.events.len() + self.topics.len()
+    }
+}
+
+impl Watchdog<'_> {
+    /// Looks for what would wait for ever; `running` are the events that this process works on. Only whoever claims
+    /// events knows them all, and only between two claims.
+    pub async fn look(&self, running: BTreeSet<i64>) -> Result<Stranded, StoreError> {
+        self.0.read(move |connection| look(connection, &running)).await
+    }
+
+    /// Puts back what a look found, or fails it when it was tried too often; the user is then told by `notice`.
+    pub async fn rescue(
+        &self,
+        stranded: Stranded,
+        attempts_max: u32,
+        now: Millis,
+        notice: impl Fn(&Event) -> NewReply + Send + 'static,
+    ) -> Result<Rescued, StoreError> {
+        self.0.write(move |connection| rescue(connection, &stranded, attempts_max, now, &notice)).await
+    }
+
+    /// The last resort for a turn whose end cannot be written: the event fails, its user is told, and its topic goes
+    /// on. It needs nothing of what failed, and does without the notice rather than fail too.
+    pub async fn give_up(
+        &self,
+        event: &Event,
+        reason: String,
+        notice: NewReply,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let event = event.clone();
+        self.0.write(move |connection| give_up(connection, &event, &reason, &notice, now)).await
+    }
+}
+
+fn look(connection: &Connection, running: &BTreeSet<i64>) -> Result<Stranded, StoreError> {
+    let mut in_flight =
+        connection.prepare_cached("SELECT in_flight FROM topics WHERE in_flight IS NOT NULL")?;
+    let mut events = Vec::new();
+    for seq in in_flight.query_map([], |row| row.get::<_, i64>(0))? {
+        let seq = seq?;
+        if !running.contains(&seq) && events.len() < STRANDED_MAX {
+            events.push(seq);
+        }
+    }
+    let mut idle = connection.prepare_cached(
+        "SELECT DISTINCT topic_id FROM inbox_messages
+         JOIN topics ON topics.id = topic_id AND topics.in_flight IS NULL AND topics.head_seq IS NULL
+         WHERE status = 'pending'",
+    )?;
+    let mut topics = Vec::new();
+    for topic in idle.query_map([], |row| row.get::<_, i64>(0))? {
+        let topic = topic?;
+        if topics.len() < STRANDED_MAX && topic::has_next(connection, topic)? {
+            topics.push(topic);
+        }
+    }
+    Ok(Stranded { events, topics })
+}
+
+fn rescue(
+    connection: &Connection,
+    stranded: &Stranded,
+    attempts_max: u32,
+    now: Millis,
+    notice: &dyn Fn(&Event) -> NewReply,
+) -> Result<Rescued, StoreError> {
+    let mut rescued = Rescued::default();
+    for seq in &stranded.events {
+        let topic: Option<i64> = connection
+            .prepare_cached("SELECT id FROM topics WHERE in_flight = ?1")?
+            .query_row([seq], |row| row.get(0))
+            .optional()?;
+        let Some(topic) = topic else { continue };
+        let attempts: Option<u32> = connection
+            .prepare_cached("SELECT attempts FROM inbox_messages WHERE seq = ?1 AND status = 'processing'")?
+            .query_row([seq], |row| row.get(0))
+            .optional()?;
+        match attempts {
+            Some(attempts) if attempts >= attempts_max => {
+                fail_at_recovery(connection, *seq, "its turn was lost every time", now, notice)?;
+                rescued.failed += 1;
+            }
+            Some(_) => {
+                connection
+                    .prepare_cached(
+                        "UPDATE inbox_messages SET status = 'pending', due_at = 0, updated_at = ?2 WHERE seq = ?1",
+                    )?
+                    .execute([*seq, now.0])?;
+                trace::note(
+                    connection,
+                    *seq,
+                    now,
+                    NoteKind::Rescued,
+                    "no task worked on this turn any more",
+                )?;
+                rescued.requeued += 1;
+            }
+            // The head of the topic was no event that waits: only the topic is held.
+            None => rescued.requeued += 1,
+        }
+        topic::release(connection, topic)?;
+    }
+    for topic in &stranded.topics {
+        topic::refresh(connection, *topic)?;
+        rescued.requeued += 1;
+    }
+    Ok(rescued)
+}
+
+fn give_up(
+    connection: &Connection,
+    event: &Event,
+    reason: &str,
+    notice: &NewReply,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let topic = claimed_topic(connection, event)?;
+    connection
+        .prepare_cached("UPDATE inbox_messages SET status = ?2, error = ?3, updated_at = ?4 WHERE seq = ?1")?
+        .execute(params![event.seq, InboxStatus::Failed.as_str(), shorten(reason), now.0])?;
+    if let Err(error) = or_nothing(connection, || outbox::queue(connection, notice, event.seq, now).map(drop))
+    {
+        tracing::error!(event = %event.id, %error, "The user could not be told that an event failed");
+    }
+    if let Err(error) = or_nothing(connection, || topic::release(connection, topic)) {
+        // The watchdog finds the topic and looks for its next event anew.
+        tracing::error!(event = %event.id, %error, "A topic goes on without its next event");
+        connection
+            .prepare_cached(
+                "UPDATE topics SET in_flight = NULL, head_seq = NULL, head_priority = NULL WHERE id = ?1",
+            )?
+            .execute([topic])?;
+    }
+    Ok(())
+}
+
+/// Runs a part whose failure must not undo the rest.
+fn or_nothing(
+    connection: &Connection,
+    part: impl FnOnce() -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    connection.execute_batch("SAVEPOINT part")?;
+    let done = part();
+    if done.is_err() {
+        connection.execute_batch("ROLLBACK TO part")?;
+    }
+    connection.execute_batch("RELEASE part")?;
+    done
+}
