@@ -24,6 +24,9 @@ pub struct FactQuery {
     /// Only those that stand in every prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pinned: Option<bool>,
+    /// Only those that no person has looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreviewed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
@@ -57,6 +60,9 @@ pub struct FactRow {
     #[schema(schema_with = schema::fact_tier)]
     pub tier: FactTier,
     pub pinned: bool,
+    /// The topic it was learned in from what others wrote; nothing else sees it until a person has looked. None is reviewed.
+    #[schema(required = true)]
+    pub unreviewed_in: Option<String>,
     /// From 0 to 1; it fades by the day.
     pub strength: f64,
     pub hit_count: u32,
@@ -217,6 +223,11 @@ impl Client {
 
     pub async fn pin_fact(&self, fact: &FactId) -> Result<FactRow, ClientError> {
         self.post(&format!("/api/v2/memory/{fact}/pin"), &serde_json::json!({})).await
+    }
+
+    /// A person has looked at it: it holds wherever its scope does.
+    pub async fn review_fact(&self, fact: &FactId) -> Result<FactRow, ClientError> {
+        self.post(&format!("/api/v2/memory/{fact}/review"), &serde_json::json!({})).await
     }
 
     pub async fn unpin_fact(&self, fact: &FactId) -> Result<FactRow, ClientError> {

@@ -1,5 +1,6 @@
 //! Approvals: who may answer what, read from an event, and the words people are asked with.
 
+use crate::trust::SEND_TOOL;
 use cortex_types::{ApprovalStatus, Decision, TopicRef};
 use sha2::{Digest, Sha256};
 
@@ -100,6 +101,26 @@ fn plain_decision(word: &str) -> Option<Decision> {
     }
 }
 
+/// What a message of one plain word would decide, if it decided anything.
+pub fn bare_decision(text: &str) -> Option<Decision> {
+    let word = text.trim().trim_end_matches(['.', '!']).to_ascii_lowercase();
+    match word.as_str() {
+        "approve" | "approved" | "yes" | "y" | "yep" | "yeah" | "ok" | "okay" | "sure" => {
+            Some(Decision::Approved)
+        }
+        "deny" | "denied" | "no" | "n" | "nope" => Some(Decision::Denied),
+        _ => None,
+    }
+}
+
+/// What somebody is told who answers an open question with a plain word.
+pub fn bare_word_line(tool: &str) -> String {
+    format!(
+        "I am waiting for your answer about {tool}, and a plain word does not decide it. Press Approve or Deny under the \
+         question, or send the exact words that stand there. `cortex approvals list` shows it, too."
+    )
+}
+
 /// Binds an approval to exactly one call: any other byte is another call.
 pub fn bind(tool: &str, canonical_arguments: &str, user: &str, topic: &TopicRef, version: &str) -> [u8; 32] {
     let mut hasher = Sha256::new();
@@ -113,6 +134,15 @@ pub fn bind(tool: &str, canonical_arguments: &str, user: &str, topic: &TopicRef,
 /// The line the user gets for an answer.
 pub fn outcome_line(tool: &str, outcome: AnswerOutcome) -> String {
     match outcome {
+        AnswerOutcome::Decided(Decision::Approved) if tool == SEND_TOOL => {
+            "Approved: the message is sent now.".to_owned()
+        }
+        AnswerOutcome::Decided(Decision::Denied) if tool == SEND_TOOL => {
+            "Denied: the message is not sent.".to_owned()
+        }
+        AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired if tool == SEND_TOOL => {
+            "Too late: the question has expired, and the message was not sent.".to_owned()
+        }
         AnswerOutcome::Decided(Decision::Approved) => format!("Approved: {tool} runs now."),
         AnswerOutcome::Decided(Decision::Denied) => format!("Denied: {tool} will not run."),
         AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired => {

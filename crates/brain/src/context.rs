@@ -2,6 +2,7 @@
 //! of what is archived (D17). What changes least stands first, so that a provider's prompt cache hits.
 
 use crate::envelope::{attachment_line, heard};
+use crate::trust::untrusted_channel;
 use cortex_types::limits::KNOWN_FACTS_MAX;
 use cortex_types::{ChatMessage, Event, Millis};
 
@@ -12,7 +13,7 @@ mod tokens;
 mod window;
 
 pub(crate) use background::shortened;
-pub use background::{last_words, summary_line};
+pub use background::{background_words, last_words, summary_line};
 pub use section::{Section, SectionName};
 pub use tokens::{count_tokens, text_of_tokens};
 pub use window::window_of;
@@ -40,6 +41,8 @@ pub struct KnownFact {
     /// The order facts are shown in, whichever of them are chosen: it must not change with every recall.
     pub seq: i64,
     pub text: String,
+    /// Learned from what others wrote, and no person has looked at it.
+    pub unreviewed: bool,
 }
 
 /// Who said a line of history.
@@ -56,6 +59,8 @@ pub struct HistoryLine {
     pub content: String,
     /// An estimate; 0 is not counted yet.
     pub tokens: u32,
+    /// Its turn had read what others wrote.
+    pub untrusted: bool,
 }
 
 /// What goes on on another channel.
@@ -77,6 +82,13 @@ pub struct ContextLimits {
     pub memory: bool,
 }
 
+/// Which of the texts that are given as they are hold what others wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UntrustedParts {
+    pub ops: bool,
+    pub summary: bool,
+}
+
 /// Everything a turn's prompt is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextInput {
@@ -94,6 +106,7 @@ pub struct ContextInput {
     pub limits: ContextLimits,
     /// What the tools' descriptions take.
     pub tool_tokens: u32,
+    pub untrusted: UntrustedParts,
 }
 
 impl ContextInput {
@@ -110,6 +123,7 @@ impl ContextInput {
             event,
             limits,
             tool_tokens: 0,
+            untrusted: UntrustedParts::default(),
         }
     }
 }
@@ -120,16 +134,19 @@ pub struct TurnContext {
     pub(crate) event: Event,
     sections: Vec<Section>,
     messages: Vec<ChatMessage>,
+    untrusted: Option<String>,
 }
 
 impl TurnContext {
     /// The floor and the event are there at any budget. The topic's summary, the lines of other channels and the topic's
     /// history get what is left, in this order: the summary whole or not at all, of the others the oldest is dropped first.
     pub fn assemble(input: ContextInput) -> Self {
-        let ContextInput { floor, facts, ops, summary, history, background, event, now, limits, tool_tokens } =
-            input;
+        let ContextInput { floor, facts, ops, summary, history, background, event, .. } = input;
+        let ContextInput { now, limits, tool_tokens, untrusted, .. } = input;
         let mut sections = section::of_floor(&floor);
-        sections.extend(section::of_facts(facts));
+        let facts = chosen(facts);
+        let knows_unreviewed = facts.iter().any(|fact| fact.unreviewed);
+        sections.extend(section::of_facts(&facts));
         sections.extend(section::of_ops(&ops));
         let message = section::of_message(&event);
         let attachments = attachment_line(event.metadata_json.as_deref());
@@ -145,6 +162,12 @@ impl TurnContext {
         let background = section::of_background(&background, left);
         left -= background.as_ref().map_or(0, |found| found.tokens);
         let shown = foreground::newest(&history, &limits, left);
+        let others_wrote = |is_there: bool, what: &str| is_there.then(|| what.to_owned());
+        let untrusted = untrusted_channel(&event.channel)
+            .or(others_wrote(shown.iter().any(|line| line.untrusted), "what was said here before"))
+            .or(others_wrote(untrusted.summary && summary.is_some(), "the summary of this conversation"))
+            .or(others_wrote(untrusted.ops, "the result of an op"))
+            .or(others_wrote(knows_unreviewed, "an unreviewed fact"));
         sections.extend(summary);
         sections.extend(background);
         sections.push(message);
@@ -152,7 +175,12 @@ impl TurnContext {
         messages.push(ChatMessage::User { text: text.clone() });
         sections.push(foreground::section(shown));
         sections.push(Section { name: SectionName::Event, tokens: said, text });
-        Self { event, sections, messages }
+        Self { event, sections, messages, untrusted }
+    }
+
+    /// What in it others wrote, if anything.
+    pub fn untrusted(&self) -> Option<&str> {
+        self.untrusted.as_deref()
     }
 
     /// What the prompt has, part by part, in the order in which the model sees it.

@@ -12,16 +12,19 @@ mod output;
 mod preview;
 mod retry;
 mod schedule;
+mod trust;
 mod turn;
 mod visible;
 
 pub use approval::{
-    AnswerOutcome, ApprovalAnswer, Asking, Question, bind, is_approver, outcome_line, read_answer,
+    AnswerOutcome, ApprovalAnswer, Asking, Question, bare_decision, bare_word_line, bind, is_approver,
+    outcome_line, read_answer,
 };
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{
     BackgroundLine, ContextInput, ContextLimits, Floor, HistoryLine, KnownFact, SaidBy, Section, SectionName,
-    TurnContext, count_tokens, last_words, summary_line, text_of_tokens, window_of,
+    TurnContext, UntrustedParts, background_words, count_tokens, last_words, summary_line, text_of_tokens,
+    window_of,
 };
 pub use envelope::{attachment_line, heard, told_relationship};
 pub use extract::{
@@ -41,7 +44,12 @@ pub use schedule::{
     Cron, CronError, DueRun, JobView, Overlap, Reminder, Schedule, SlotRange, Tick, When, decide_slots,
     next_fires, parse_reminder, parse_when, slot_event_id, slots_between,
 };
+pub use trust::{
+    MarkedCall, MemoryHome, SEND_TOOL, ToolMaker, UNTRUSTED_START, asks_when_marked, is_untrusted_output,
+    send_call, send_channel, untrusted_channel,
+};
 pub use turn::{
-    CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, ToolResult, Turn, TurnLimits,
+    ApprovedSend, CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, SendVerdicts, ToolResult,
+    Turn, TurnLimits,
 };
 pub use visible::{hides, visible, visible_line};

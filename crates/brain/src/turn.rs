@@ -15,6 +15,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 mod calls;
+mod send;
+
+pub use send::{ApprovedSend, SendVerdicts};
 
 /// The bounds of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +85,8 @@ pub struct ToolResult {
     pub call_id: String,
     pub text: String,
     pub ending: ToolEnding,
+    /// Others wrote it, or part of it.
+    pub untrusted: bool,
 }
 
 /// Why no provider answered.
@@ -100,18 +105,28 @@ pub enum Effect {
         steps: Vec<StepBody>,
         notices: Vec<String>,
     },
-    /// Ask the registry about these calls.
-    CheckCalls(Vec<ToolCall>),
+    /// Ask the registry about these calls; `marked` says that the model wrote them knowing what others wrote.
+    CheckCalls {
+        calls: Vec<ToolCall>,
+        marked: bool,
+    },
+    /// Look up where these words for other channels would go.
+    CheckSends(Vec<ToolCall>),
     /// Run these side by side; their start is in the journal.
     RunTools(Vec<ReadyCall>),
     /// Ask a person about each of these and suspend the turn; each that is approved runs at once.
     AskApprovals(Vec<ToolCall>),
+    /// The same for words that would go to other channels.
+    AskSends(Vec<ToolCall>),
     /// Questions are still open: suspend again.
     KeepWaiting,
     /// The turn has its answer. `last_step` is not yet in the journal and goes there in the same transaction.
     Finish {
         last_step: Option<StepBody>,
         output: Output,
+        sends: SendVerdicts,
+        /// The turn had read what others wrote.
+        untrusted: bool,
     },
     /// Try the event again later.
     RetryLater {
@@ -144,12 +159,16 @@ impl Turn {
 
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
         match input {
-            Input::Begin => self.resume(),
+            Input::Begin => {
+                let mut effects = self.mark_by_prompt();
+                effects.extend(self.resume());
+                effects
+            }
             Input::ModelAnswered { reply, profile, model } => {
                 let reply = with_distinct_ids(reply);
                 let answered = StepBody::ModelAnswered { reply: reply.clone(), profile, model };
                 if self.is_final(&reply) {
-                    return vec![self.finish(&reply, Some(answered))];
+                    return self.end_with(&reply, Some(answered));
                 }
                 self.verdicts.clear();
                 self.steps.push(answered.clone());
@@ -158,7 +177,10 @@ impl Turn {
             Input::ModelFailed(failure) => vec![self.after_failure(failure)],
             Input::CallsChecked(verdicts) => {
                 self.verdicts.extend(verdicts);
-                self.advance(Vec::new(), Vec::new())
+                match self.last_reply().cloned().filter(|reply| self.was_final(reply)) {
+                    Some(reply) => self.end_with(&reply, None),
+                    None => self.advance(Vec::new(), Vec::new()),
+                }
             }
             Input::ToolsRan(results) => {
                 let mut record = Vec::new();
@@ -167,21 +189,52 @@ impl Turn {
                     let name = self.name_of(&result.call_id);
                     let was_approved = self.was_approved(&result.call_id);
                     notices.extend(ending_notice(&name, result.ending, was_approved, &result.text));
+                    let read = result.untrusted.then(|| name.clone());
                     self.answer_call(&mut record, result.call_id, name, result.text, result.ending);
+                    read.into_iter().for_each(|from| self.mark(&mut record, from));
                 }
                 self.advance(record, notices)
             }
         }
     }
 
+    /// A prompt that holds what others wrote marks the turn before the model is asked.
+    fn mark_by_prompt(&mut self) -> Vec<Effect> {
+        let mut record = Vec::new();
+        if let Some(from) = self.context.untrusted().map(str::to_owned) {
+            self.mark(&mut record, from);
+        }
+        let is_new = !record.is_empty();
+        is_new.then_some(Effect::Record { steps: record, notices: Vec::new() }).into_iter().collect()
+    }
+
+    fn mark(&mut self, record: &mut Vec<StepBody>, from: String) {
+        if !self.is_marked() {
+            let read = StepBody::UntrustedRead { from };
+            self.steps.push(read.clone());
+            record.push(read);
+        }
+    }
+
+    fn is_marked(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { .. }))
+    }
+
+    /// Whether the model's last answer was given after the turn had read what others wrote.
+    fn last_answer_is_marked(&self) -> bool {
+        let last = self.steps.iter().rposition(|step| matches!(step, StepBody::ModelAnswered { .. }));
+        let before = &self.steps[..last.unwrap_or(self.steps.len())];
+        before.iter().any(|step| matches!(step, StepBody::UntrustedRead { .. }))
+    }
+
     fn resume(&mut self) -> Vec<Effect> {
         let Some(reply) = self.last_reply().cloned() else { return vec![self.ask()] };
-        if reply.tool_calls.is_empty() {
-            return vec![self.finish(&reply, None)];
+        if self.was_final(&reply) {
+            return self.end_with(&reply, None);
         }
         let mut record = Vec::new();
         let mut notices = Vec::new();
-        for (call, state) in states(&reply, &self.steps) {
+        for (call, state) in states(&reply.tool_calls, &self.steps) {
             if state == (CallState::Started { mutates: true }) {
                 let text =
                     "the server stopped while this ran: it may or may not have taken effect; outcome unknown";
@@ -208,7 +261,7 @@ impl Turn {
         self.answer_decided(&reply, record);
         let (mut unchecked, mut free, mut allowed, mut gated, mut asked) =
             (vec![], vec![], vec![], vec![], 0_usize);
-        for (call, state) in states(&reply, &self.steps) {
+        for (call, state) in states(&reply.tool_calls, &self.steps) {
             match (state, self.verdicts.get(&call.id)) {
                 (CallState::Answered, _) => {}
                 (CallState::Open, None) => unchecked.push(call),
@@ -226,7 +279,7 @@ impl Turn {
             }
         }
         if !unchecked.is_empty() {
-            return Effect::CheckCalls(unchecked);
+            return Effect::CheckCalls { calls: unchecked, marked: self.last_answer_is_marked() };
         }
         if !free.is_empty() {
             free.iter().for_each(|(call, mutates)| self.start_call(record, call, *mutates));
@@ -249,7 +302,7 @@ impl Turn {
 
     /// Refused, denied and expired calls get their answer without running.
     fn answer_decided(&mut self, reply: &ChatReply, record: &mut Vec<StepBody>) {
-        for (position, (call, state)) in states(reply, &self.steps).into_iter().enumerate() {
+        for (position, (call, state)) in states(&reply.tool_calls, &self.steps).into_iter().enumerate() {
             let (text, ending) = match (state, self.verdicts.get(&call.id)) {
                 (CallState::Open, _) if position >= TOOL_CALLS_MAX => {
                     let text = format!("not run: at most {TOOL_CALLS_MAX} tool calls in one answer");
@@ -292,13 +345,18 @@ impl Turn {
         reply.tool_calls.is_empty() || self.rounds() >= self.limits.tool_rounds_max
     }
 
-    fn finish(&self, reply: &ChatReply, last_step: Option<StepBody>) -> Effect {
+    /// The same of an answer that is on record.
+    fn was_final(&self, reply: &ChatReply) -> bool {
+        reply.tool_calls.is_empty() || self.rounds() > self.limits.tool_rounds_max
+    }
+
+    fn output_of(&self, reply: &ChatReply) -> Output {
         let said = if reply.text.trim().is_empty() {
             format!("I could not finish this within {} rounds of tool calls.", self.limits.tool_rounds_max)
         } else {
             reply.text.clone()
         };
-        Effect::Finish { last_step, output: parse_output(&said) }
+        parse_output(&said)
     }
 
     fn after_failure(&self, failure: ModelFailure) -> Effect {
@@ -375,6 +433,7 @@ impl Turn {
             StepBody::ApprovalAsked { .. }
             | StepBody::ApprovalDecided { .. }
             | StepBody::ToolStarted { .. }
+            | StepBody::UntrustedRead { .. }
             | StepBody::ToolAnswered { .. } => None,
         })
     }
@@ -392,9 +451,10 @@ fn message(step: &StepBody) -> Option<ChatMessage> {
             text: text.clone(),
             is_error: ending.is_error(),
         }),
-        StepBody::ApprovalAsked { .. } | StepBody::ApprovalDecided { .. } | StepBody::ToolStarted { .. } => {
-            None
-        }
+        StepBody::ApprovalAsked { .. }
+        | StepBody::ApprovalDecided { .. }
+        | StepBody::ToolStarted { .. }
+        | StepBody::UntrustedRead { .. } => None,
     }
 }
 

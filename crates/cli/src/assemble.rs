@@ -96,6 +96,7 @@ fn flow(settings: &Settings, effective: &Effective, home: &Home) -> Result<Runti
         tool_timeout: Duration::from_millis(settings.tool_timeout_ms),
         approval_ttl: Duration::from_secs(60 * u64::from(settings.approval_ttl_minutes)),
         approvers: settings.approvers.clone(),
+        bare_words: settings.approvals.bare_words,
         undeclared_tools_ask: settings.undeclared_tools == Undeclared::Ask,
         scheduler_tick: Duration::from_secs(u64::from(settings.scheduler_tick_seconds)),
         scheduler_timezone: settings.scheduler_timezone.clone(),

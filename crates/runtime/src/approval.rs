@@ -4,9 +4,14 @@ use crate::effect::ask_approval::token_sha256;
 use crate::mint;
 use crate::runtime::Parts;
 use crate::timer::wait_for;
-use cortex_brain::{AnswerOutcome, Asking, Question, is_approver, outcome_line, read_answer};
+use cortex_brain::{
+    AnswerOutcome, Asking, Question, bare_decision, bare_word_line, is_approver, outcome_line, read_answer,
+};
 use cortex_store::{Answerer, ApprovalKey, Grant, Resolved, StoreError, TurnEnd};
-use cortex_types::{Approval, ApprovalId, Decision, Event, GivenAnswer, GrantId, Millis, NewReply, TopicRef};
+use cortex_types::{
+    Approval, ApprovalId, Decision, Event, GivenAnswer, GrantId, Millis, NewReply, TopicRef,
+    is_machine_channel,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -105,6 +110,18 @@ pub(crate) async fn answer_event(
     let Some(decision) = answer.decision else {
         return say(outcome_line("", AnswerOutcome::NotADecision));
     };
+    decide_by(parts, event, ApprovalKey::TokenSha256(answer.token_sha256), decision).await
+}
+
+/// Decides a question as the person who sent this event.
+async fn decide_by(
+    parts: &Parts,
+    event: &Event,
+    key: ApprovalKey,
+    decision: Decision,
+) -> Result<TurnEnd, StoreError> {
+    let now = parts.clock.now();
+    let say = |text| Ok(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] });
     let (topic, user_id) = (event.topic.clone(), event.user_id.clone());
     let by = if event.standing.vouches_for_people() {
         let is_approver = is_approver(&parts.config.approvers, event);
@@ -112,7 +129,6 @@ pub(crate) async fn answer_event(
     } else {
         Answerer::Unproven { topic, user_id }
     };
-    let key = ApprovalKey::TokenSha256(answer.token_sha256);
     let resolved =
         parts.store.approvals().resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
     match &resolved {
@@ -129,6 +145,22 @@ pub(crate) async fn answer_event(
         }
         Resolved::NotYours | Resolved::Unknown => say(outcome_line("", outcome(&resolved))),
     }
+}
+
+/// A plain yes or no while exactly one question of this person is open here: it decides, where that is set, or they are
+/// told how to decide. `None` is an ordinary message.
+pub(crate) async fn bare_answer(parts: &Parts, event: &Event) -> Result<Option<TurnEnd>, StoreError> {
+    let Some(decision) = bare_decision(&event.text).filter(|_| !is_machine_channel(&event.channel)) else {
+        return Ok(None);
+    };
+    let now = parts.clock.now();
+    let open = parts.store.approvals().open_for(event.topic.clone(), event.user_id.clone(), now, 2).await?;
+    let [asked] = open.as_slice() else { return Ok(None) };
+    if parts.config.bare_words {
+        return decide_by(parts, event, ApprovalKey::Id(asked.id.clone()), decision).await.map(Some);
+    }
+    let text = bare_word_line(&asked.tool_name);
+    Ok(Some(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] }))
 }
 
 /// Expires questions until `stop`.

@@ -25,6 +25,8 @@ pub struct RuntimeConfig {
     pub approval_ttl: Duration,
     /// Users who may answer any question.
     pub approvers: Vec<String>,
+    /// Whether a plain yes or no decides the one question that is open.
+    pub bare_words: bool,
     /// Whether a tool that does not say if it changes something asks first (D10).
     pub undeclared_tools_ask: bool,
     pub scheduler_tick: Duration,
@@ -69,6 +71,7 @@ impl RuntimeConfig {
             tool_timeout: Duration::from_secs(20),
             approval_ttl: Duration::from_secs(15 * 60),
             approvers: Vec::new(),
+            bare_words: false,
             undeclared_tools_ask: false,
             scheduler_tick: Duration::from_secs(30),
             scheduler_timezone: "UTC".to_owned(),

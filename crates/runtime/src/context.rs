@@ -5,13 +5,14 @@ use crate::runtime::Parts;
 use crate::turn::offered;
 use cortex_brain::{
     BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, SaidBy, Section, TurnContext,
-    count_tokens, foldable, heard, show_ops, summary_request, summary_without_model,
+    UntrustedParts, count_tokens, foldable, heard, show_ops, summary_request, summary_without_model,
 };
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
 use cortex_store::{HistoryRow, NewSummary, SessionQuery, StoreError, TurnSummary};
 use cortex_types::limits::BACKGROUND_LINES_MAX;
 use cortex_types::{
-    Accounts, Event, EventId, InboxStatus, Millis, ModelCall, OpId, Priority, Standing, ToolSpec, TopicRef,
+    Accounts, Event, EventId, InboxStatus, Millis, ModelCall, OpId, Priority, Relationship, Standing,
+    ToolSpec, TopicRef, is_machine_channel,
 };
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,8 @@ pub(crate) async fn of_event(
     let lines = config.active_window_size.saturating_mul(2).saturating_add(EXTRA_LINES);
     let query = SessionQuery {
         topic: event.topic.clone(),
+        // A turn that goes on sees its own words last, not in the history.
+        but_event: event.seq,
         lines,
         accounts: accounts.clone(),
         background_since: if config.memory_enabled { Millis(now.0 - BACKGROUND_MS) } else { Millis(0) },
@@ -62,9 +65,13 @@ pub(crate) async fn of_event(
         memory: config.memory_enabled,
     };
     let context = TurnContext::assemble(ContextInput {
-        floor: if event.standing.sees_memory() { floor } else { floor.for_strangers() },
+        floor: if is_stranger(parts, event) { floor.for_strangers() } else { floor },
         facts: known_facts(parts, event, &accounts, session.facts).await,
         ops: ops.lines,
+        untrusted: UntrustedParts {
+            ops: !ops.ended.is_empty(),
+            summary: session.summary.as_ref().is_some_and(|summary| summary.untrusted),
+        },
         summary: session.summary.map(|summary| summary.content),
         history: whole_groups(session.history, lines),
         background: session.background.into_iter().map(background).collect(),
@@ -74,6 +81,13 @@ pub(crate) async fn of_event(
         tool_tokens: tools.iter().map(tool_tokens).sum(),
     });
     Ok(EventContext { context, ended_ops: ops.ended })
+}
+
+/// Whether the files about the owner are none of this person's business: no source vouches for them, or the settings name
+/// people and they are not among them.
+fn is_stranger(parts: &Parts, event: &Event) -> bool {
+    let is_unknown = || parts.channels.borrow().relationship_of(&event.user_id) == Relationship::Unknown;
+    !event.standing.sees_memory() || (!is_machine_channel(&event.channel) && is_unknown())
 }
 
 /// Lines beyond two for each group, so that an exchange with more of them is not cut.
@@ -90,7 +104,8 @@ fn whole_groups(rows: Vec<HistoryRow>, limit: u32) -> Vec<HistoryLine> {
 
 fn line(row: HistoryRow) -> HistoryLine {
     let speaker = if row.role == "user" { SaidBy::User } else { SaidBy::Assistant };
-    HistoryLine { speaker, content: heard(row.attachments.as_deref(), row.content), tokens: row.tokens }
+    let content = heard(row.attachments.as_deref(), row.content);
+    HistoryLine { speaker, content, tokens: row.tokens, untrusted: row.untrusted }
 }
 
 fn background(line: cortex_store::ChannelLine) -> BackgroundLine {
@@ -143,7 +158,7 @@ pub enum Compaction {
     /// The model was not let finish; everything is as it was.
     Interrupted,
     /// A new summary stands for so many lines.
-    Summarised { covered: usize, summary: String, by: SummaryBy },
+    Summarised { covered: usize, summary: String, by: SummaryBy, untrusted: bool },
 }
 
 /// Who wrote a summary.
@@ -202,6 +217,8 @@ impl ContextDesk {
     ) -> Result<Compacted, StoreError> {
         let summaries = self.0.store.summaries();
         let uncovered = summaries.uncovered(topic.clone(), FOLDED_MAX).await?;
+        let untrusted_turns: Vec<i64> =
+            uncovered.lines.iter().filter(|row| row.untrusted).map(|row| row.id).collect();
         let lines: Vec<CompactLine> = uncovered
             .lines
             .into_iter()
@@ -217,6 +234,8 @@ impl ContextDesk {
         };
         let before = uncovered.summary.as_ref();
         let words = before.map(|summary| summary.content.as_str());
+        let untrusted = before.is_some_and(|summary| summary.untrusted)
+            || folded.iter().any(|line| untrusted_turns.contains(&line.turn));
         let (written, calls) = match model {
             Some(models) => written_by(models, words, folded, cancel).await,
             None => (Some((summary_without_model(words, folded), SummaryBy::Rules)), Vec::new()),
@@ -229,9 +248,10 @@ impl ContextDesk {
             last_turn: last.turn,
             tokens: count_tokens(&content),
             content: content.clone(),
+            untrusted,
         };
         let outcome = match summaries.add(topic, new, self.0.clock.now()).await? {
-            true => Compaction::Summarised { covered: folded.len(), summary: content, by },
+            true => Compaction::Summarised { covered: folded.len(), summary: content, by, untrusted },
             false => Compaction::Unchanged,
         };
         Ok(Compacted { outcome, calls })

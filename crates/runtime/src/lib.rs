@@ -32,7 +32,7 @@ pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, Garde
 pub use intake::{IncomingEvent, Intake};
 pub use memory::{
     EmbeddingProgress, Imported, MemoryDesk, MemoryError, MemoryStatus, NewMemory, Recall, RecallBy,
-    Recalled, RecalledItem, Reembedding, Remembered, VectorStatus,
+    Recalled, RecalledItem, Reembedding, Remembered, Unreviewed, VectorStatus,
 };
 pub use op::{Dispatch, OpDesk};
 pub use outbox::OutboxDesk;

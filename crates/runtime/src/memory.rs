@@ -9,7 +9,7 @@ mod vectors;
 
 pub use exchange::Imported;
 pub(crate) use known::{facts_to_read, known_facts};
-pub use recall::{Recall, RecallBy, Recalled, RecalledItem};
+pub use recall::{Recall, RecallBy, Recalled, RecalledItem, Unreviewed};
 pub use status::{EmbeddingProgress, MemoryStatus};
 pub use vectors::{Reembedding, VectorStatus};
 
@@ -24,7 +24,8 @@ use cortex_store::{
 };
 use cortex_types::limits::PINNED_FACTS_MAX;
 use cortex_types::{
-    Clock, Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis, NewFact,
+    Clock, EventId, Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis,
+    NewFact, TopicRef,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -65,6 +66,8 @@ pub struct NewMemory {
     pub source: FactSource,
     pub metadata_json: Option<String>,
     pub idempotency_key: Option<String>,
+    /// The only topic that sees it until a person has looked; `None` is reviewed.
+    pub unreviewed_in: Option<String>,
     pub keep: Keep,
 }
 
@@ -128,6 +131,7 @@ impl MemoryDesk {
             source: new.source,
             metadata_json: new.metadata_json,
             idempotency_key: new.idempotency_key,
+            unreviewed_in: new.unreviewed_in,
         };
         let desk = self.clone();
         to_the_end(async move {
@@ -190,6 +194,21 @@ impl MemoryDesk {
             Ok(true)
         })
         .await
+    }
+
+    /// A person has looked at a fact that was learned from what others wrote. False when there is no such fact.
+    pub async fn review(&self, id: FactId) -> Result<bool, MemoryError> {
+        Ok(self.0.store.facts().review(id, self.0.clock.now()).await?)
+    }
+
+    /// Where a fact of this event may be seen until a person has looked, when the event read what others wrote.
+    pub(crate) async fn unreviewed_in(
+        &self,
+        event: EventId,
+        topic: &TopicRef,
+    ) -> Result<Option<String>, MemoryError> {
+        let is_marked = self.0.store.turns().has_read_untrusted(event).await?;
+        Ok(is_marked.then(|| FactScope::topic_name(topic)))
     }
 
     /// Keeps a fact in every prompt. False when there is no such fact.

@@ -1,22 +1,22 @@
 //! Runs one turn: performs what the brain decides and journals what it learns.
 
-use crate::approval::answer_event;
+use crate::approval::{answer_event, bare_answer};
 use crate::context;
 use crate::context::EventContext;
-use crate::effect::ask_approval::questions;
+use crate::effect::ask_approval::{questions, send_questions};
 use crate::effect::call_model::{Asked, call_model};
-use crate::effect::check_calls::{check_calls, is_open_to};
+use crate::effect::check_calls::{check_calls, check_sends, is_open_to, withheld};
 use crate::effect::end_turn::{end_turn, patiently, suspended};
 use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, Effect, FailureNotice, Input, Turn, TurnLimits, attachment_line, backoff, count_tokens,
-    heard, last_words, notice_text, outcome_line, read_answer,
+    AnswerOutcome, Effect, FailureNotice, Input, Turn, TurnLimits, attachment_line, background_words,
+    backoff, count_tokens, heard, notice_text, outcome_line, read_answer,
 };
 use cortex_models::Models;
-use cortex_store::{Claimed, FinishedTurn, StoreError, TurnEnd, TurnTokens};
-use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Standing, Step, StepBody, ToolCall, ToolSpec};
+use cortex_store::{AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens};
+use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Standing, Step, StepBody, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -32,10 +32,7 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
     let ended = match &event.answer {
         Some(answer) => answer_event(parts, &event, answer).await.map(Ended::by),
         None if holds_a_token(&event) => Ok(Ended::by(unheard_answer(parts, &event))),
-        None => match prepare(parts, &event, bodies, &mut journal).await {
-            Ok(turn) => Ok(drive(parts, models, &event, turn, &mut journal, cancel).await),
-            Err(error) => Err(error),
-        },
+        None => answered_or_driven(parts, models, &event, bodies, &mut journal, cancel).await,
     };
     let end = match ended {
         Ok(Ended::By(end)) => *end,
@@ -48,6 +45,24 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
     end_turn(parts, &event, end, journal.unpaid, cancel).await;
     // An answer may have made another event of this or any topic claimable.
     parts.arrived.notify_one();
+}
+
+/// A plain word may be meant for a question that is open; everything else is for the model.
+async fn answered_or_driven(
+    parts: &Parts,
+    models: &Models,
+    event: &Event,
+    steps: Vec<StepBody>,
+    journal: &mut Journal,
+    cancel: &CancellationToken,
+) -> Result<Ended, StoreError> {
+    if steps.is_empty()
+        && let Some(end) = bare_answer(parts, event).await?
+    {
+        return Ok(Ended::by(end));
+    }
+    let turn = prepare(parts, event, steps, journal).await?;
+    Ok(drive(parts, models, event, turn, journal, cancel).await)
 }
 
 /// An event from inside, or from before answers were kept apart: it decides nothing, and the model never sees it (D9).
@@ -196,32 +211,46 @@ async fn perform(
                 Asked::Cancelled => ended(TurnEnd::Parked),
             }
         }
-        Effect::CheckCalls(calls) => {
-            Ok(Performed::Learned(Input::CallsChecked(check_calls(parts, event, &calls).await?)))
+        Effect::CheckCalls { calls, marked } => {
+            Ok(Performed::Learned(Input::CallsChecked(check_calls(parts, event, &calls, marked).await?)))
+        }
+        Effect::CheckSends(calls) => {
+            Ok(Performed::Learned(Input::CallsChecked(check_sends(parts, event, &calls).await?)))
         }
         Effect::RunTools(calls) => {
             Ok(Performed::Learned(Input::ToolsRan(run_tools(parts, event, &calls, cancel).await)))
         }
-        Effect::AskApprovals(calls) => suspend(parts, event, &calls, journal, cancel).await,
+        Effect::AskApprovals(calls) => match questions(parts, event, &calls).await {
+            Ok(questions) => suspend(parts, event, questions, journal, cancel).await,
+            Err(refused) => Ok(Performed::Learned(Input::CallsChecked(refused))),
+        },
+        Effect::AskSends(calls) => {
+            suspend(parts, event, send_questions(parts, event, &calls), journal, cancel).await
+        }
         Effect::KeepWaiting => ended(TurnEnd::Waiting),
-        Effect::Finish { last_step, output } => {
+        Effect::Finish { last_step, output, sends, untrusted } => {
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
-            let RoutedAnswer { replies, content } = route_answer(parts, event, output, now).await?;
-            let attachments = attachment_line(event.metadata_json.as_deref());
-            let tokens = TurnTokens {
-                heard: count_tokens(&heard(attachments.as_deref(), event.text.clone())),
-                said: count_tokens(&content),
-            };
-            let summary = last_words(&event.text, &content);
-            let acknowledged = std::mem::take(&mut journal.read);
-            let finished =
-                FinishedTurn { last_step, content, replies, tokens, summary, acknowledged, attachments };
-            ended(TurnEnd::Answered(Box::new(finished)))
+            let withheld = withheld(parts, event, sends).await?;
+            let routed = route_answer(parts, event, output, &withheld, now).await?;
+            let finished = finished(event, routed, untrusted, std::mem::take(&mut journal.read));
+            ended(TurnEnd::Answered(Box::new(FinishedTurn { last_step, ..finished })))
         }
         Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
         Effect::Fail { reason, notice } => ended(failed(parts, event, &reason, notice)),
     }
+}
+
+/// What an answered turn leaves behind.
+fn finished(event: &Event, routed: RoutedAnswer, untrusted: bool, acknowledged: Vec<OpId>) -> FinishedTurn {
+    let RoutedAnswer { replies, content } = routed;
+    let attachments = attachment_line(event.metadata_json.as_deref());
+    let tokens = TurnTokens {
+        heard: count_tokens(&heard(attachments.as_deref(), event.text.clone())),
+        said: count_tokens(&content),
+    };
+    let summary = background_words(event, &content, untrusted);
+    FinishedTurn { last_step: None, content, replies, tokens, summary, acknowledged, attachments, untrusted }
 }
 
 async fn record(
@@ -249,20 +278,22 @@ async fn record(
 async fn suspend(
     parts: &Parts,
     event: &Event,
-    calls: &[ToolCall],
+    questions: Vec<(StepBody, AskedApproval)>,
     journal: &mut Journal,
     cancel: &CancellationToken,
 ) -> Result<Performed, StoreError> {
     let now = parts.clock.now();
-    let (bodies, asked): (Vec<StepBody>, Vec<_>) = match questions(parts, event, calls).await {
-        Ok(questions) => questions.into_iter().unzip(),
-        Err(refused) => return Ok(Performed::Learned(Input::CallsChecked(refused))),
+    let (bodies, asked): (Vec<StepBody>, Vec<_>) = questions.into_iter().unzip();
+    let suspension = Suspension {
+        steps: bodies.into_iter().map(|body| journal.number(body, now)).collect(),
+        asked,
+        calls: std::mem::take(&mut journal.unpaid),
+        attachments: attachment_line(event.metadata_json.as_deref()),
+        untrusted: parts.store.turns().has_read_untrusted(event.id.clone()).await?,
     };
-    let steps: Vec<Step> = bodies.into_iter().map(|body| journal.number(body, now)).collect();
-    let calls = std::mem::take(&mut journal.unpaid);
     patiently(parts, cancel, || {
-        let (steps, asked, calls) = (steps.clone(), asked.clone(), calls.clone());
-        async move { parts.store.approvals().suspend(event, steps, asked, calls, now).await }
+        let suspension = suspension.clone();
+        async move { parts.store.approvals().suspend(event, suspension, now).await }
     })
     .await?;
     suspended(parts, event);

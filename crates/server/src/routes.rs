@@ -249,6 +249,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(memory::edit))
         .routes(routes!(memory::pin))
         .routes(routes!(memory::unpin))
+        .routes(routes!(memory::review))
         .routes(routes!(memory::forget))
         .routes(routes!(engram::remember))
         .routes(routes!(engram::recall))

@@ -5,7 +5,7 @@ use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, audit, outbox, step, topic, turn};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
-    Step, StepBody, TopicRef,
+    Step, StepBody, TopicRef, asked_line,
 };
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -23,6 +23,18 @@ pub struct Approvals<'a>(pub(crate) &'a Store);
 pub struct AskedApproval {
     pub approval: NewApproval,
     pub prompt: NewReply,
+}
+
+/// What a turn leaves on disk when it begins to wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Suspension {
+    pub steps: Vec<Step>,
+    pub asked: Vec<AskedApproval>,
+    pub calls: Vec<ModelCall>,
+    /// The line that names what came with the event.
+    pub attachments: Option<String>,
+    /// The turn had read what others wrote.
+    pub untrusted: bool,
 }
 
 /// Who answers.
@@ -71,17 +83,38 @@ impl Resolved {
 }
 
 impl Approvals<'_> {
-    /// Suspends a turn: questions, prompts, the event `waiting` and its topic free, in one transaction (D9).
+    /// Suspends a turn: questions, prompts, what was said so far in the history, the event `waiting` and its topic free,
+    /// in one transaction (D9).
     pub async fn suspend(
         &self,
         event: &Event,
-        steps: Vec<Step>,
-        asked: Vec<AskedApproval>,
-        calls: Vec<ModelCall>,
+        suspension: Suspension,
         now: Millis,
     ) -> Result<(), StoreError> {
         let event = event.clone();
-        self.0.write(move |connection| suspend(connection, &event, &steps, &asked, &calls, now)).await
+        self.0.write(move |connection| suspend(connection, &event, &suspension, now)).await
+    }
+
+    /// At most `limit` open questions to a person in a topic.
+    pub async fn open_for(
+        &self,
+        topic: TopicRef,
+        user_id: String,
+        now: Millis,
+        limit: u32,
+    ) -> Result<Vec<Approval>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let sql = format!(
+                    "{SELECT} WHERE a.status = 'pending' AND a.expires_at > ?1 AND a.source = ?2 AND a.topic_key = ?3
+                     AND a.user_id = ?4 LIMIT ?5"
+                );
+                let mut statement = connection.prepare_cached(&sql)?;
+                let bound = params![now.0, topic.source, topic.topic_key, user_id, limit];
+                let rows = statement.query_map(bound, |row| Ok(read(row)))?;
+                rows.map(|row| row?).collect()
+            })
+            .await
     }
 
     /// Answers a question; the first answer wins. `line` makes what the user is told.
@@ -168,23 +201,37 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
 fn suspend(
     connection: &Connection,
     event: &Event,
-    steps: &[Step],
-    asked: &[AskedApproval],
-    calls: &[ModelCall],
+    suspension: &Suspension,
     now: Millis,
 ) -> Result<(), StoreError> {
     let topic = turn::claimed_topic(connection, event)?;
-    crate::usage::record(connection, Some(event.seq), calls)?;
-    for step in steps {
+    crate::usage::record(connection, Some(event.seq), &suspension.calls)?;
+    for step in &suspension.steps {
         step::record(connection, event.seq, step)?;
     }
-    for AskedApproval { approval, prompt } in asked {
+    let line = turn::Line {
+        role: "user",
+        content: &event.text,
+        at: event.created_at,
+        tokens: 0,
+        attachments: suspension.attachments.as_deref(),
+        event_seq: event.seq,
+        untrusted: suspension.untrusted,
+    };
+    // The next message of the topic is answered by somebody who knows what was said and asked before it.
+    if !suspension.asked.is_empty() && !stands_in_history(connection, event.seq)? {
+        turn::remember(connection, &event.topic, topic, &line)?;
+    }
+    for AskedApproval { approval, prompt } in &suspension.asked {
+        let said = asked_line(&approval.tool_name, &approval.tool_arguments_json, ApprovalStatus::Pending);
+        let said = turn::Line { role: "assistant", content: &said, at: now, attachments: None, ..line };
+        let turn_id = turn::remember(connection, &event.topic, topic, &said)?;
         connection
             .prepare_cached(
                 "INSERT INTO pending_approvals(id, approval_token, topic_key, user_id, tool_name,
                    tool_arguments_json, expires_at, created_at, source, event_seq, call_id, binding, prompt_id, question,
-                   preview)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                   preview, turn_id)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             )?
             .execute(params![
                 approval.id.as_str(),
@@ -202,6 +249,7 @@ fn suspend(
                 prompt.id.as_str(),
                 approval.question,
                 approval.preview,
+                turn_id,
             ])?;
         outbox::queue(connection, prompt, event.seq, now)?;
     }
@@ -281,6 +329,13 @@ fn close(
         return Err(StoreError::Fault(format!("{} was resolved twice", approval.id)));
     }
     blank_token(connection, &approval.id)?;
+    let turn_id: Option<i64> = connection
+        .prepare_cached("SELECT turn_id FROM pending_approvals WHERE id = ?1")?
+        .query_row([approval.id.as_str()], |row| row.get(0))?;
+    if let Some(turn_id) = turn_id {
+        let said = asked_line(&approval.tool_name, &approval.tool_arguments_json, status);
+        turn::restate(connection, &approval.topic, turn_id, &said)?;
+    }
     let seq = event_of(connection, &approval.id)?;
     let body = StepBody::ApprovalDecided {
         call_id: approval.call_id.clone(),
@@ -295,6 +350,13 @@ fn close(
     }
     let resolved = by_key(connection, &ApprovalKey::Id(approval.id.clone()))?;
     resolved.ok_or_else(|| StoreError::Fault(format!("{} is gone", approval.id)))
+}
+
+/// Whether the words of an event are in the history already, because it asked somebody.
+pub(crate) fn stands_in_history(connection: &Connection, seq: i64) -> Result<bool, StoreError> {
+    let mut asked = connection
+        .prepare_cached("SELECT 1 FROM pending_approvals WHERE event_seq = ?1 AND turn_id IS NOT NULL")?;
+    Ok(asked.exists([seq])?)
 }
 
 fn has_open(connection: &Connection, seq: i64) -> Result<bool, StoreError> {

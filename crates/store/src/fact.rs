@@ -67,6 +67,7 @@ pub struct HotFact {
     pub seq: i64,
     pub id: FactId,
     pub text: String,
+    pub unreviewed: bool,
 }
 
 /// Which facts are listed.
@@ -78,6 +79,8 @@ pub struct FactFilter {
     pub tier: Option<FactTier>,
     /// Only those that stand in every prompt.
     pub pinned: bool,
+    /// Only those that no person has looked at.
+    pub unreviewed: bool,
 }
 
 /// Whose facts a prompt has.
@@ -86,6 +89,8 @@ pub struct PromptScopes {
     /// Everywhere, a channel, a topic.
     pub places: Vec<FactScope>,
     pub people: Accounts,
+    /// The topic, as unreviewed facts name it.
+    pub topic: String,
 }
 
 /// What became of a fact that was to be pinned.
@@ -171,7 +176,20 @@ impl Facts<'_> {
         self.0.write(move |connection| keep::edit(connection, &id, &edit, now)).await
     }
 
-    /// Keeps a fact in every prompt, as long as there is room for it.
+    /// A person has looked at a fact: it holds wherever its scope does. False when there is no such fact.
+    pub async fn review(&self, id: FactId, now: Millis) -> Result<bool, StoreError> {
+        self.0
+            .write(move |connection| {
+                let changed = connection
+                    .prepare_cached("UPDATE facts SET unreviewed_in = NULL, updated_at = ?2 WHERE id = ?1")?
+                    .execute(params![id.as_str(), now.0])?;
+                audit::record(connection, now, "fact_reviewed", id.as_str(), "")?;
+                Ok(changed == 1)
+            })
+            .await
+    }
+
+    /// Keeps a fact in every prompt, as long as there is room for it. Who pins it has looked at it.
     pub async fn pin(&self, id: FactId, now: Millis) -> Result<PinOutcome, StoreError> {
         self.0.write(move |connection| pin(connection, &id, now)).await
     }
@@ -263,7 +281,8 @@ fn set_pinned(connection: &Connection, id: &FactId, pinned: i64, now: Millis) ->
     let changed = connection
         .prepare_cached(
             "UPDATE facts SET pinned = ?2, updated_at = ?3, tier = CASE ?2 WHEN 1 THEN 'hot' ELSE tier END,
-               archived_at = CASE ?2 WHEN 1 THEN NULL ELSE archived_at END WHERE id = ?1",
+               archived_at = CASE ?2 WHEN 1 THEN NULL ELSE archived_at END,
+               unreviewed_in = CASE ?2 WHEN 1 THEN NULL ELSE unreviewed_in END WHERE id = ?1",
         )?
         .execute(params![id.as_str(), pinned, now.0])?;
     Ok(changed == 1)

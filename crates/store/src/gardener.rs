@@ -194,7 +194,7 @@ impl GardenerDiary<'_> {
 }
 
 /// `is_machine_channel`, in SQL; programs without a key are nobody to learn from either.
-const BY_PEOPLE: &str =
+pub(crate) const BY_PEOPLE: &str =
     "turns.role = 'user' AND inbox_messages.standing <> 'local' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')
     AND coalesce(inbox_messages.channel, '') NOT GLOB 'hook:*'";
 

@@ -1,6 +1,7 @@
 //! What was said, on every channel and topic: one history, read by page, by id and by place.
 
-use crate::{Store, StoreError};
+use crate::gardener::BY_PEOPLE;
+use crate::{Store, StoreError, topic};
 use cortex_types::{EventId, Millis, SILENCE_MARK, TopicRef, TurnPlace};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
@@ -24,6 +25,8 @@ pub struct SaidTurn {
     pub relationship: Option<String>,
     /// The line that names what came with it.
     pub attachments: Option<String>,
+    /// Its turn had read what others wrote.
+    pub untrusted: bool,
 }
 
 impl SaidTurn {
@@ -91,6 +94,28 @@ impl History<'_> {
             .await
     }
 
+    /// The newest `limit` messages that a person wrote in a topic.
+    pub async fn words_of(
+        &self,
+        topic: TopicRef,
+        user_id: String,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let Some(topic_id) = topic::find(connection, &topic)? else { return Ok(Vec::new()) };
+                let sql = format!(
+                    "SELECT turns.content FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq
+                     WHERE turns.topic_id = ?1 AND inbox_messages.user_id = ?2 AND {BY_PEOPLE}
+                     ORDER BY turns.id DESC LIMIT ?3"
+                );
+                let mut statement = connection.prepare_cached(&sql)?;
+                let rows = statement.query_map(params![topic_id, user_id, limit], |row| row.get(0))?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
     /// Where these turns stand among the others of their topics; those that are gone are left out.
     pub async fn places(&self, ids: Vec<i64>) -> Result<Vec<TurnPlace>, StoreError> {
         self.0
@@ -122,7 +147,8 @@ pub(crate) const TURN: &str = "SELECT turns.id, inbox_messages.id, topics.source
     inbox_messages.user_id, turns.content, turns.timestamp,
     CASE turns.topic_id WHEN inbox_messages.topic_id THEN coalesce(inbox_messages.channel, inbox_messages.source)
       ELSE topics.source END AS said_in,
-    CASE turns.role WHEN 'user' THEN coalesce(inbox_messages.relationship, 'owner') END, turns.attachments
+    CASE turns.role WHEN 'user' THEN coalesce(inbox_messages.relationship, 'owner') END, turns.attachments,
+    turns.untrusted
     FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
 
 pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
@@ -138,6 +164,7 @@ pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
         channel: row.get(8)?,
         relationship: row.get(9)?,
         attachments: row.get(10)?,
+        untrusted: row.get(11)?,
     })
 }
 

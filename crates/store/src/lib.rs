@@ -43,7 +43,7 @@ mod wal;
 mod watchdog;
 mod writer;
 
-pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved};
+pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspension};
 pub use audit::AuditRow;
 pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log};
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0007_turn_order.sql"),
     include_str!("../migrations/0008_speaker.sql"),
     include_str!("../migrations/0009_questions.sql"),
+    include_str!("../migrations/0010_untrusted.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.

@@ -12,6 +12,8 @@ use rusqlite::OptionalExtension;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionQuery {
     pub topic: TopicRef,
+    /// The event whose own lines are left out, by its number; 0 is none.
+    pub but_event: i64,
     /// Newest lines of the topic.
     pub lines: u32,
     pub accounts: Accounts,
@@ -54,7 +56,9 @@ impl Store {
             let summary = topic_id.map(|id| summary::current(connection, id)).transpose()?.flatten();
             let after = summary.as_ref().map_or(0, |summary| summary.last_turn);
             let history = match topic_id {
-                Some(id) => turn::newest_after(connection, &query.topic, id, after, query.lines)?,
+                Some(id) => {
+                    turn::newest_after(connection, &query.topic, id, after, query.but_event, query.lines)?
+                }
                 None => Vec::new(),
             };
             let background = channel::lines(

@@ -17,6 +17,8 @@ pub struct NewSummary {
     pub content: String,
     /// An estimate.
     pub tokens: u32,
+    /// One of the turns it covers had read what others wrote.
+    pub untrusted: bool,
 }
 
 /// The words of a summary.
@@ -36,6 +38,8 @@ pub struct TurnSummary {
     pub content: String,
     pub tokens: u32,
     pub created_at: Millis,
+    /// One of the turns it covers had read what others wrote.
+    pub untrusted: bool,
 }
 
 /// What a topic can be compacted from.
@@ -89,7 +93,7 @@ impl Summaries<'_> {
 pub(crate) fn current(connection: &Connection, topic: i64) -> Result<Option<TurnSummary>, StoreError> {
     Ok(connection
         .prepare_cached(
-            "SELECT id, first_turn_id, last_turn_id, content, tokens, created_at FROM turn_summaries
+            "SELECT id, first_turn_id, last_turn_id, content, tokens, created_at, untrusted FROM turn_summaries
              WHERE topic_id = ?1 AND undone_at IS NULL ORDER BY last_turn_id DESC LIMIT 1",
         )?
         .query_row([topic], read)
@@ -104,6 +108,7 @@ fn read(row: &Row<'_>) -> Result<TurnSummary, rusqlite::Error> {
         content: row.get(3)?,
         tokens: row.get(4)?,
         created_at: Millis(row.get(5)?),
+        untrusted: row.get(6)?,
     })
 }
 
@@ -114,10 +119,18 @@ fn add(connection: &Connection, topic: &TopicRef, new: &NewSummary, now: Millis)
     }
     connection
         .prepare_cached(
-            "INSERT INTO turn_summaries(topic_id, first_turn_id, last_turn_id, content, tokens, created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO turn_summaries(topic_id, first_turn_id, last_turn_id, content, tokens, created_at, untrusted)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
-        .execute(params![topic_id, new.first_turn, new.last_turn, new.content, new.tokens, now.0])?;
+        .execute(params![
+            topic_id,
+            new.first_turn,
+            new.last_turn,
+            new.content,
+            new.tokens,
+            now.0,
+            new.untrusted
+        ])?;
     fail_point!("summary.add.before_commit");
     Ok(true)
 }

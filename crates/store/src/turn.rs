@@ -2,11 +2,11 @@
 
 use crate::outbox::Queued;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, channel, checkpoint, checksum, op, outbox, step, topic, usage};
+use crate::{Store, StoreError, approval, channel, checkpoint, checksum, op, outbox, step, topic, usage};
 use cortex_types::limits::ERROR_CHARS_MAX;
-use cortex_types::{Event, InboxStatus, Millis, ModelCall, NewReply, OpId, Step, TopicRef};
+use cortex_types::{Event, EventId, InboxStatus, Millis, ModelCall, NewReply, OpId, Step, TopicRef};
 use fail::fail_point;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params, params_from_iter};
 
 /// Transitions of a running turn.
 pub struct Turns<'a>(pub(crate) &'a Store);
@@ -52,6 +52,8 @@ pub struct FinishedTurn {
     pub summary: String,
     /// The line that names what came with the event.
     pub attachments: Option<String>,
+    /// The turn had read what others wrote.
+    pub untrusted: bool,
 }
 
 /// The tokens of one exchange.
@@ -72,9 +74,24 @@ pub struct HistoryRow {
     pub tokens: u32,
     /// The line that names what came with it.
     pub attachments: Option<String>,
+    /// Its turn had read what others wrote.
+    pub untrusted: bool,
 }
 
 impl Turns<'_> {
+    /// Whether the journal of this event says that it read what others wrote.
+    pub async fn has_read_untrusted(&self, event: EventId) -> Result<bool, StoreError> {
+        self.0
+            .read(move |connection| {
+                let mut read = connection.prepare_cached(
+                    "SELECT 1 FROM turn_steps JOIN inbox_messages ON seq = event_seq
+                     WHERE id = ?1 AND kind = 'untrusted_read'",
+                )?;
+                Ok(read.exists([event.as_str()])?)
+            })
+            .await
+    }
+
     /// Journals steps with what they cost, and queues what the user is told about them.
     pub async fn record_steps(
         &self,
@@ -169,6 +186,7 @@ fn answer(
         step::record(connection, event.seq, last)?;
     }
     fail_point!("turn.finish.after_step");
+    let untrusted = finished.untrusted;
     let line = |role, content, at, tokens| Line {
         role,
         content,
@@ -176,12 +194,20 @@ fn answer(
         tokens,
         attachments: None,
         event_seq: event.seq,
+        untrusted,
     };
-    let heard = Line {
-        attachments: finished.attachments.as_deref(),
-        ..line("user", event.text.as_str(), event.created_at, finished.tokens.heard)
-    };
-    remember(connection, &event.topic, topic, &heard)?;
+    // What a turn heard before it asked somebody stands where it was said.
+    if !approval::stands_in_history(connection, event.seq)? {
+        let heard = Line {
+            attachments: finished.attachments.as_deref(),
+            ..line("user", event.text.as_str(), event.created_at, finished.tokens.heard)
+        };
+        remember(connection, &event.topic, topic, &heard)?;
+    } else if untrusted {
+        connection
+            .prepare_cached("UPDATE turns SET untrusted = 1 WHERE topic_id = ?1 AND event_seq = ?2")?
+            .execute([topic, event.seq])?;
+    }
     let said = line("assistant", &finished.content, now, finished.tokens.said);
     let last_turn = remember(connection, &event.topic, topic, &said)?;
     fail_point!("turn.finish.after_history");
@@ -247,16 +273,36 @@ fn settle(
 }
 
 /// A line for the history.
-struct Line<'a> {
-    role: &'a str,
-    content: &'a str,
-    at: Millis,
-    tokens: u32,
-    attachments: Option<&'a str>,
-    event_seq: i64,
+pub(crate) struct Line<'a> {
+    pub(crate) role: &'a str,
+    pub(crate) content: &'a str,
+    pub(crate) at: Millis,
+    pub(crate) tokens: u32,
+    pub(crate) attachments: Option<&'a str>,
+    pub(crate) event_seq: i64,
+    pub(crate) untrusted: bool,
 }
 
-fn remember(
+/// Says something else in a line of the history; what was dropped meanwhile stays so.
+pub(crate) fn restate(
+    connection: &Connection,
+    topic: &TopicRef,
+    turn: i64,
+    content: &str,
+) -> Result<(), StoreError> {
+    let found: Option<(String, Option<String>, i64)> = connection
+        .prepare_cached("SELECT role, attachments, timestamp FROM turns WHERE id = ?1")?
+        .query_row([turn], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((role, attachments, at)) = found else { return Ok(()) };
+    let sum = history_checksum(topic, &role, content, attachments.as_deref(), Millis(at));
+    connection
+        .prepare_cached("UPDATE turns SET content = ?2, checksum = ?3, tokens = 0 WHERE id = ?1")?
+        .execute(params![turn, content, sum])?;
+    Ok(())
+}
+
+pub(crate) fn remember(
     connection: &Connection,
     topic: &TopicRef,
     topic_id: i64,
@@ -265,8 +311,9 @@ fn remember(
     let sum = history_checksum(topic, line.role, line.content, line.attachments, line.at);
     connection
         .prepare_cached(
-            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum, tokens, attachments)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO turns(topic_key, role, content, timestamp, topic_id, event_seq, checksum, tokens, attachments,
+               untrusted)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?
         .execute(params![
             topic.topic_key,
@@ -278,6 +325,7 @@ fn remember(
             sum,
             line.tokens,
             line.attachments,
+            line.untrusted,
         ])?;
     Ok(connection.last_insert_rowid())
 }
@@ -296,24 +344,25 @@ fn history_checksum(
 
 fn history(connection: &Connection, topic: &TopicRef, limit: u32) -> Result<Vec<HistoryRow>, StoreError> {
     match topic::find(connection, topic)? {
-        Some(topic_id) => newest_after(connection, topic, topic_id, 0, limit),
+        Some(topic_id) => newest_after(connection, topic, topic_id, 0, 0, limit),
         None => Ok(Vec::new()),
     }
 }
 
-/// The newest `limit` lines of a topic behind the turn `after`, oldest first.
+/// The newest `limit` lines of a topic behind the turn `after`, oldest first, without those of the event `but`.
 pub(crate) fn newest_after(
     connection: &Connection,
     topic: &TopicRef,
     topic_id: i64,
     after: i64,
+    but: i64,
     limit: u32,
 ) -> Result<Vec<HistoryRow>, StoreError> {
     let statement = connection.prepare_cached(
-        "SELECT id, role, content, timestamp, tokens, attachments, checksum FROM turns
-         WHERE topic_id = ?1 AND id > ?2 ORDER BY id DESC LIMIT ?3",
+        "SELECT id, role, content, timestamp, tokens, attachments, checksum, untrusted FROM turns
+         WHERE topic_id = ?1 AND id > ?2 AND event_seq <> ?4 ORDER BY id DESC LIMIT ?3",
     )?;
-    let mut newest_first = lines(statement, topic, [topic_id, after, i64::from(limit)])?;
+    let mut newest_first = lines(statement, topic, &[topic_id, after, i64::from(limit), but])?;
     // A damaged index leads to a row of the same topic twice.
     in_order(newest_first.iter().rev())?;
     newest_first.reverse();
@@ -329,10 +378,10 @@ pub(crate) fn oldest_after(
 ) -> Result<Vec<HistoryRow>, StoreError> {
     let Some(topic_id) = topic::find(connection, topic)? else { return Ok(Vec::new()) };
     let statement = connection.prepare_cached(
-        "SELECT id, role, content, timestamp, tokens, attachments, checksum FROM turns
+        "SELECT id, role, content, timestamp, tokens, attachments, checksum, untrusted FROM turns
          WHERE topic_id = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
     )?;
-    let oldest_first = lines(statement, topic, [topic_id, after, i64::from(limit)])?;
+    let oldest_first = lines(statement, topic, &[topic_id, after, i64::from(limit)])?;
     in_order(oldest_first.iter())?;
     Ok(oldest_first)
 }
@@ -340,9 +389,9 @@ pub(crate) fn oldest_after(
 fn lines(
     mut statement: CachedStatement<'_>,
     topic: &TopicRef,
-    bounds: [i64; 3],
+    bounds: &[i64],
 ) -> Result<Vec<HistoryRow>, StoreError> {
-    let rows = statement.query_map(bounds, |row| {
+    let rows = statement.query_map(params_from_iter(bounds), |row| {
         let history = HistoryRow {
             id: row.get(0)?,
             role: row.get(1)?,
@@ -350,6 +399,7 @@ fn lines(
             at: Millis(row.get(3)?),
             tokens: row.get(4)?,
             attachments: row.get(5)?,
+            untrusted: row.get(7)?,
         };
         Ok((history, row.get::<_, u32>(6)?))
     })?;

@@ -165,6 +165,7 @@ impl TestRuntime {
             StepBody::ModelAnswered { .. }
             | StepBody::ApprovalAsked { .. }
             | StepBody::ApprovalDecided { .. }
+            | StepBody::UntrustedRead { .. }
             | StepBody::ToolStarted { .. } => None,
         });
         answered.expect("a tool was called")

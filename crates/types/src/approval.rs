@@ -103,6 +103,24 @@ crate::status::status_type!(
     }
 );
 
+/// Longest part of a call's arguments in a line of the history.
+const ASKED_CHARS_MAX: usize = 400;
+
+/// The line of the history that says what a person was asked and what came of it.
+pub fn asked_line(tool: &str, arguments_json: &str, status: ApprovalStatus) -> String {
+    let shown = match arguments_json.char_indices().nth(ASKED_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &arguments_json[..end]),
+        None => arguments_json.to_owned(),
+    };
+    let came_of_it = match status {
+        ApprovalStatus::Pending => "waiting for their answer",
+        ApprovalStatus::Approved => "they approved it",
+        ApprovalStatus::Denied => "they denied it",
+        ApprovalStatus::Expired => "nobody answered in time",
+    };
+    format!("[asked the user to approve {tool} {shown}: {came_of_it}]")
+}
+
 impl From<Decision> for ApprovalStatus {
     fn from(decision: Decision) -> Self {
         match decision {

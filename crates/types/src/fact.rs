@@ -25,7 +25,12 @@ impl FactScope {
     }
 
     pub fn of_topic(topic: &TopicRef) -> Self {
-        Self::Topic(format!("{}:{}", topic.source, topic.topic_key))
+        Self::Topic(Self::topic_name(topic))
+    }
+
+    /// How facts name a topic.
+    pub fn topic_name(topic: &TopicRef) -> String {
+        format!("{}:{}", topic.source, topic.topic_key)
     }
 
     pub fn kind(&self) -> &'static str {
@@ -103,6 +108,8 @@ pub struct NewFact {
     pub metadata_json: Option<String>,
     /// The same key in the same scope is the same fact.
     pub idempotency_key: Option<String>,
+    /// Learned from what others wrote: until a person has looked, only this topic sees it (`FactScope::topic_name`).
+    pub unreviewed_in: Option<String>,
 }
 
 /// A fact as it is kept.
@@ -126,6 +133,8 @@ pub struct Fact {
     pub metadata_json: Option<String>,
     /// In its scope each of them means this fact; one that was merged has several.
     pub idempotency_keys: Vec<String>,
+    /// The only topic that sees it until a person has looked; `None` is reviewed.
+    pub unreviewed_in: Option<String>,
     /// Where it came from, oldest first.
     pub origins: Vec<FactOrigin>,
 }

@@ -21,7 +21,7 @@ mod turn;
 mod usage;
 
 pub use approval::{
-    Approval, ApprovalStatus, Decision, GivenAnswer, NewApproval, PromptButton, PromptPayload,
+    Approval, ApprovalStatus, Decision, GivenAnswer, NewApproval, PromptButton, PromptPayload, asked_line,
 };
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,

@@ -24,6 +24,8 @@ pub enum StepBody {
     ApprovalDecided { call_id: String, approval: ApprovalId, decision: Decision },
     /// On disk before the tool runs: a mutating call that started and has no answer is unknown, never re-run.
     ToolStarted { call_id: String, name: String, mutates: bool },
+    /// From here on the turn knows what others wrote; it asks before it reaches out, and its facts are unreviewed.
+    UntrustedRead { from: String },
     /// How one tool call ended, as the model will see it.
     ToolAnswered { call_id: String, name: String, text: String, ending: ToolEnding },
 }
@@ -69,6 +71,7 @@ impl StepBody {
             Self::ApprovalAsked { .. } => "approval_asked",
             Self::ApprovalDecided { .. } => "approval_decided",
             Self::ToolStarted { .. } => "tool_started",
+            Self::UntrustedRead { .. } => "untrusted_read",
             Self::ToolAnswered { .. } => "tool_answered",
         }
     }

@@ -120,6 +120,7 @@ async fn tell(
             attachments: None,
             tokens: TurnTokens::default(),
             summary: String::new(),
+            untrusted: false,
         };
         store
             .turns()

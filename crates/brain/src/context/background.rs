@@ -1,8 +1,9 @@
 //! The background: other channels of the same person, one line each.
 
 use super::BackgroundLine;
-use cortex_types::Millis;
+use crate::trust::untrusted_channel;
 use cortex_types::limits::{BACKGROUND_CHARS_MAX, BACKGROUND_LINES_MAX};
+use cortex_types::{Event, Millis};
 
 /// With memory on, a channel that was idle for longer is left out. Exactly a day is not longer.
 const IDLE_MAX_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -11,6 +12,15 @@ const IDLE_MAX_MS: i64 = 24 * 60 * 60 * 1_000;
 pub fn last_words(heard: &str, said: &str) -> String {
     let half = (BACKGROUND_CHARS_MAX - 3) / 2;
     format!("{} → {}", shortened(heard, half), shortened(said, half))
+}
+
+/// The same for a turn that may have read what others wrote: no other channel hears it by this line.
+pub fn background_words(event: &Event, said: &str, untrusted: bool) -> String {
+    let heard = match untrusted_channel(&event.channel) {
+        Some(from) => format!("({from})"),
+        None => event.text.clone(),
+    };
+    last_words(&heard, if untrusted { "(an answer from what others wrote)" } else { said })
 }
 
 /// The line that other channels see of a conversation that was summarised: as much of the summary's end as fits, since

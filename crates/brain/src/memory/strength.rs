@@ -46,6 +46,7 @@ mod tests {
             archived_at: None,
             metadata_json: None,
             idempotency_keys: Vec::new(),
+            unreviewed_in: None,
             origins: Vec::new(),
         };
         let seen = strength(&fact, Millis((days * DAY_MS) as i64));

@@ -30,9 +30,9 @@ pub(super) fn with_distinct_ids(mut reply: ChatReply) -> ChatReply {
     reply
 }
 
-/// The calls of `reply` in order, each with its state. Providers reuse call ids from round to round, so only what
+/// The calls in order, each with its state. Providers reuse call ids from round to round, so only what
 /// stands behind the last answer counts.
-pub(super) fn states(reply: &ChatReply, steps: &[StepBody]) -> Vec<(ToolCall, CallState)> {
+pub(super) fn states(calls: &[ToolCall], steps: &[StepBody]) -> Vec<(ToolCall, CallState)> {
     let last_answer = steps.iter().rposition(|step| matches!(step, StepBody::ModelAnswered { .. }));
     let since = &steps[last_answer.map_or(0, |position| position + 1)..];
     let state_of = |id: &str| {
@@ -49,8 +49,9 @@ pub(super) fn states(reply: &ChatReply, steps: &[StepBody]) -> Vec<(ToolCall, Ca
             | StepBody::ApprovalAsked { .. }
             | StepBody::ApprovalDecided { .. }
             | StepBody::ToolStarted { .. }
+            | StepBody::UntrustedRead { .. }
             | StepBody::ToolAnswered { .. } => state,
         })
     };
-    reply.tool_calls.iter().map(|call| (call.clone(), state_of(&call.id))).collect()
+    calls.iter().map(|call| (call.clone(), state_of(&call.id))).collect()
 }

@@ -63,7 +63,9 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
         .map(|effect| match effect {
             Effect::CallModel(_) => "call",
             Effect::Record { .. } => "record",
-            Effect::CheckCalls(_) => "check",
+            Effect::CheckCalls { .. } => "check",
+            Effect::CheckSends(_) => "check sends",
+            Effect::AskSends(_) => "ask sends",
             Effect::RunTools(_) => "run",
             Effect::AskApprovals(_) => "ask",
             Effect::KeepWaiting => "wait",
@@ -90,7 +92,12 @@ fn verdicts(of: &[(&str, usize, CallVerdict)]) -> Input {
 }
 
 fn ran(name: &str, position: usize, ending: ToolEnding) -> Input {
-    Input::ToolsRan(vec![ToolResult { call_id: id(name, position), text: "result".into(), ending }])
+    Input::ToolsRan(vec![ToolResult {
+        call_id: id(name, position),
+        text: "result".into(),
+        ending,
+        untrusted: false,
+    }])
 }
 
 fn started(name: &str, mutates: bool) -> StepBody {
@@ -115,14 +122,14 @@ fn a_plain_answer_finishes_with_its_step_in_the_same_effect() {
     let mut turn = turn(Vec::new());
     turn.step(Input::Begin);
     let effects = turn.step(answered(reply(" hi ", &[])));
-    let [Effect::Finish { last_step: Some(_), output }] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::Finish { last_step: Some(_), output, .. }] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!(output, &Output::Say { text: "hi".into(), to: Targets::current() });
 }
 
 #[test]
 fn silence_finishes_with_its_step_too() {
     let effects = turn(Vec::new()).step(answered(reply("NO_REPLY", &[])));
-    let [Effect::Finish { last_step: Some(_), output: Output::Silence }] = &effects[..] else {
+    let [Effect::Finish { last_step: Some(_), output: Output::Silence, .. }] = &effects[..] else {
         panic!("{effects:?}")
     };
 }
@@ -220,7 +227,7 @@ fn two_approved_changes_run_one_after_the_other() {
 fn refused_calls_and_those_beyond_the_limit_are_answered_with_an_error_each() {
     let mut turn = turn(Vec::new());
     let effects = turn.step(answered(reply("", &[("a.b", "{}"); 200])));
-    let [Effect::Record { steps, .. }, Effect::CheckCalls(checked)] = &effects[..] else {
+    let [Effect::Record { steps, .. }, Effect::CheckCalls { calls: checked, .. }] = &effects[..] else {
         panic!("{effects:?}")
     };
     assert_eq!(
@@ -266,7 +273,9 @@ fn two_calls_under_one_id_are_told_apart() {
     doubled.tool_calls.iter_mut().for_each(|call| call.id = "same".into());
     doubled.tool_calls[2].id = String::new();
     let effects = turn(Vec::new()).step(answered(doubled));
-    let [Effect::Record { .. }, Effect::CheckCalls(calls)] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::Record { .. }, Effect::CheckCalls { calls, .. }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
     let ids: std::collections::BTreeSet<&str> = calls.iter().map(|call| call.id.as_str()).collect();
     assert_eq!(ids.len(), 3, "{ids:?}");
 }

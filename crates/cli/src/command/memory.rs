@@ -30,6 +30,9 @@ enum Action {
         /// Only facts that stand in every prompt
         #[arg(long)]
         pinned: bool,
+        /// Only facts learned from what others wrote that nobody has looked at
+        #[arg(long)]
+        unreviewed: bool,
         #[arg(long, short = 'n', default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         limit: u32,
         /// The cursor of the page before
@@ -56,6 +59,8 @@ enum Action {
         #[arg(long)]
         category: Option<String>,
     },
+    /// Accept a fact that was learned from what others wrote; until then only its own conversation sees it
+    Review { fact: FactId },
     /// Forget a fact for good
     Forget { fact: FactId },
     /// Keep a fact in every prompt; at most 50 are
@@ -76,11 +81,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let runtime = context.client_runtime()?;
     let about = |fact: &FactId| Failure::about(format!("fact {fact}"), "cortex memory list");
     match args.action.as_ref().unwrap_or(&Action::Status) {
-        Action::List { tier, category, pinned, limit, before } => {
+        Action::List { tier, category, pinned, unreviewed, limit, before } => {
             let query = FactQuery {
                 tier: *tier,
                 category: category.clone(),
                 pinned: pinned.then_some(true),
+                unreviewed: unreviewed.then_some(true),
                 limit: Some(*limit),
                 before: before.clone(),
                 ..FactQuery::default()
@@ -113,6 +119,9 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Action::Edit { fact, text, category } => {
             let change = FactChange { text: text.clone(), category: category.clone() };
             show(&runtime.block_on(client.edit_fact(fact, &change)).map_err(about(fact))?, context)?;
+        }
+        Action::Review { fact } => {
+            show(&runtime.block_on(client.review_fact(fact)).map_err(about(fact))?, context)?
         }
         Action::Forget { fact } => {
             show(&runtime.block_on(client.forget_fact(fact)).map_err(about(fact))?, context)?
@@ -195,7 +204,11 @@ fn import(
 }
 
 fn cells(row: &FactRow) -> Vec<String> {
-    let tier = if row.pinned { "pinned".to_owned() } else { row.tier.to_string() };
+    let tier = match (&row.unreviewed_in, row.pinned) {
+        (Some(_), _) => "unreviewed".to_owned(),
+        (None, true) => "pinned".to_owned(),
+        (None, false) => row.tier.to_string(),
+    };
     vec![
         row.fact_id.to_string(),
         tier,
@@ -230,6 +243,13 @@ fn show(row: &FactRow, context: &Context) -> Result<(), Failure> {
         format!("created   {}", row.created_at.0.to_rfc3339()),
         format!("accessed  {}", row.last_accessed_at.0.to_rfc3339()),
     ];
+    lines.extend(row.unreviewed_in.iter().map(|topic| {
+        format!(
+            "review    unreviewed: learned from what others wrote, and seen in {topic} alone until \
+             `cortex memory review {}`",
+            row.fact_id
+        )
+    }));
     lines.extend(row.sources.iter().map(|source| {
         format!(
             "from      {} {} at {}: {}",

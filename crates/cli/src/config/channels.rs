@@ -1,4 +1,4 @@
-//! The blocks about channels and people: `channels`, `hippocampus`, `identities`.
+//! The blocks about channels and people: `channels`, `hippocampus`, `approvals`, `identities`.
 
 use cortex_types::{ChannelMode, ChannelSetting};
 use serde::Deserialize;
@@ -36,6 +36,13 @@ pub(crate) struct Hippocampus {
     pub(crate) enabled: bool,
 }
 
+/// `approvals`.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub(crate) struct Approvals {
+    pub(crate) bare_words: bool,
+}
+
 pub(crate) const MODES: &[&str] = &["off", "shadow", "live"];
 
 /// Every channel has a mode, and a topic is a text.
@@ -56,6 +63,11 @@ pub(crate) fn check_channels(value: &Value) -> Result<(), String> {
 pub(crate) fn check_hippocampus(value: &Value) -> Result<(), String> {
     let read = serde_json::from_value::<Hippocampus>(value.clone());
     read.map(drop).map_err(|_| "must be an object {\"enabled\": true or false}".to_owned())
+}
+
+pub(crate) fn check_approvals(value: &Value) -> Result<(), String> {
+    let read = serde_json::from_value::<Approvals>(value.clone());
+    read.map(drop).map_err(|_| "must be an object {\"bareWords\": true or false}".to_owned())
 }
 
 /// Nobody is two people.

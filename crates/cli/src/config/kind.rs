@@ -37,6 +37,7 @@ pub(crate) enum Kind {
     Connectors,
     Channels,
     Hippocampus,
+    Approvals,
     Identities,
     Hooks,
     Webhooks,
@@ -76,6 +77,7 @@ impl Kind {
             Self::Connectors => return connectors::check_connectors(value).map(|()| value.clone()),
             Self::Channels => return channels::check_channels(value).map(|()| value.clone()),
             Self::Hippocampus => return channels::check_hippocampus(value).map(|()| value.clone()),
+            Self::Approvals => return channels::check_approvals(value).map(|()| value.clone()),
             Self::Identities => return channels::check_identities(value).map(|()| value.clone()),
             Self::Hooks => return hooks::check_hooks(value).map(|()| value.clone()),
             Self::Webhooks => return hooks::check_webhooks(value).map(|()| value.clone()),
@@ -123,6 +125,7 @@ impl Kind {
             | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
+            | Self::Approvals
             | Self::Identities
             | Self::Hooks
             | Self::Webhooks => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
@@ -152,6 +155,7 @@ impl Kind {
             Self::Connectors => "an object {\"<connector>\": {\"enabled\": true, …}}".to_owned(),
             Self::Channels => "an object {\"<channel>\": \"off\", \"shadow\" or \"live\"}".to_owned(),
             Self::Hippocampus => "an object {\"enabled\": true or false}".to_owned(),
+            Self::Approvals => "an object {\"bareWords\": true or false}".to_owned(),
             Self::Identities => "an object {\"<name>\": [\"<userId>\", …]}".to_owned(),
             Self::Hooks => "an object {\"<name>\": {key, text, …}}".to_owned(),
             Self::Webhooks => "an object {\"<name>\": {source, url, secret}}".to_owned(),
@@ -188,6 +192,11 @@ impl Kind {
                 "required": ["enabled"],
                 "properties": {"enabled": {"type": "boolean"}},
             }),
+            Self::Approvals => json!({
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {"bareWords": {"type": "boolean"}},
+            }),
             Self::Identities => channels::identities_schema(),
             Self::Hooks => hooks::hooks_schema(),
             Self::Webhooks => hooks::webhooks_schema(),
@@ -222,6 +231,7 @@ impl Kind {
             | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
+            | Self::Approvals
             | Self::Identities
             | Self::Hooks
             | Self::Webhooks => "object".to_owned(),
@@ -252,6 +262,7 @@ impl Kind {
             | Self::Connectors
             | Self::Channels
             | Self::Hippocampus
+            | Self::Approvals
             | Self::Identities
             | Self::Hooks
             | Self::Webhooks => name.to_owned(),

@@ -1,7 +1,7 @@
 //! The settings as the rest of the program uses them: typed, complete, checked.
 
 use super::blocks::AllowLocal;
-use super::channels::{ChannelEntry, Hippocampus};
+use super::channels::{Approvals, ChannelEntry, Hippocampus};
 use super::connectors::ConnectorsBlock;
 use super::effective::Effective;
 use cortex_models::{EmbeddingSettings, ProviderSettings};
@@ -76,6 +76,7 @@ pub(crate) struct Settings {
     pub(crate) calendars: BTreeMap<String, String>,
     pub(crate) tool_timeout_ms: u64,
     pub(crate) approval_ttl_minutes: u32,
+    pub(crate) approvals: Approvals,
     pub(crate) approvers: Vec<String>,
     pub(crate) scheduler_tick_seconds: u32,
     pub(crate) scheduler_timezone: String,

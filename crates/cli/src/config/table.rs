@@ -351,6 +351,12 @@ pub(crate) const KEYS: &[Key] = &[
         "Calendars to read: {\"<name>\": \"<file.ics or address>\"}; files relative as skillDirs are.",
     ),
     count("approvalTtlMinutes", 1, 10_080, 15, "Minutes until a question that nobody answered expires."),
+    key(
+        "approvals",
+        Kind::Approvals,
+        Fallback::EmptyObject,
+        "How questions are answered: {\"bareWords\": true} lets a plain yes or no decide while exactly one question of that person is open in the topic; without it they are told how to decide.",
+    ),
     key("approvers", Kind::TextList, Fallback::EmptyList, "User ids that may answer any question."),
     count("toolTimeoutMs", 1, HOUR_MS, 20_000, "Longest run of one tool."),
     count("drainSeconds", 0, 3_600, 30, "How long a stop waits for running turns."),

@@ -69,6 +69,7 @@ fn the_listing_shows_every_key_with_its_default() {
         egressAllow             []                        default
         calendars               {}                        default
         approvalTtlMinutes      15                        default
+        approvals               {}                        default
         approvers               []                        default
         toolTimeoutMs           20000                     default
         drainSeconds            30                        default

@@ -1,6 +1,6 @@
 //! Asks a person about calls and suspends the turn; the token is only in the prompt.
 
-use crate::effect::check_calls::{Prepared, prepare};
+use crate::effect::check_calls::{binding_of_send, prepare};
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{Asking, CallVerdict, Question};
@@ -23,9 +23,18 @@ pub(crate) async fn questions(
     for call in calls {
         match prepare(parts, event, &call.name, &call.arguments_json).await {
             Ok(prepared) => {
-                let asked = question(parts, event, call, &prepared);
-                let approval = asked.approval.id.clone();
-                questions.push((StepBody::ApprovalAsked { call_id: call.id.clone(), approval }, asked));
+                questions.push(asked(
+                    parts,
+                    event,
+                    Asked {
+                        call_id: &call.id,
+                        tool: prepared.call.definition().name.as_str(),
+                        arguments: prepared.call.arguments_json(),
+                        preview: prepared.preview.as_deref(),
+                        is_built_in: prepared.call.definition().source == ToolSource::BuiltIn,
+                        binding: prepared.binding,
+                    },
+                ));
             }
             Err(refusal) => refused.push((call.id.clone(), CallVerdict::Refused(refusal))),
         }
@@ -33,17 +42,55 @@ pub(crate) async fn questions(
     if refused.is_empty() { Ok(questions) } else { Err(refused) }
 }
 
-fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) -> AskedApproval {
+/// The same for words that would go to other channels.
+pub(crate) fn send_questions(
+    parts: &Parts,
+    event: &Event,
+    calls: &[ToolCall],
+) -> Vec<(StepBody, AskedApproval)> {
+    let asked = calls.iter().map(|call| {
+        asked(
+            parts,
+            event,
+            Asked {
+                call_id: &call.id,
+                tool: &call.name,
+                arguments: &call.arguments_json,
+                preview: None,
+                is_built_in: true,
+                binding: binding_of_send(event, call),
+            },
+        )
+    });
+    asked.collect()
+}
+
+fn asked(parts: &Parts, event: &Event, about: Asked<'_>) -> (StepBody, AskedApproval) {
+    let asked = question(parts, event, &about);
+    let approval = asked.approval.id.clone();
+    (StepBody::ApprovalAsked { call_id: about.call_id.to_owned(), approval }, asked)
+}
+
+/// What a person is asked about.
+struct Asked<'a> {
+    call_id: &'a str,
+    tool: &'a str,
+    /// Canonical.
+    arguments: &'a str,
+    preview: Option<&'a str>,
+    is_built_in: bool,
+    binding: [u8; 32],
+}
+
+fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
     let now = parts.clock.now();
     let expires_at = now.after(parts.config.approval_ttl);
     let token = new_token();
-    let definition = prepared.call.definition();
-    let (tool, arguments) = (definition.name.as_str(), prepared.call.arguments_json());
     let question = Question::of(&Asking {
-        tool,
-        is_built_in: definition.source == ToolSource::BuiltIn,
-        arguments_json: arguments,
-        preview: prepared.preview.as_deref(),
+        tool: about.tool,
+        is_built_in: about.is_built_in,
+        arguments_json: about.arguments,
+        preview: about.preview,
         user: &event.user_id,
         expires_at,
         now,
@@ -68,12 +115,12 @@ fn question(parts: &Parts, event: &Event, call: &ToolCall, prepared: &Prepared) 
     let approval = NewApproval {
         id,
         token_sha256: token_sha256(&token),
-        call_id: call.id.clone(),
-        tool_name: tool.to_owned(),
-        tool_arguments_json: arguments.to_owned(),
+        call_id: about.call_id.to_owned(),
+        tool_name: about.tool.to_owned(),
+        tool_arguments_json: about.arguments.to_owned(),
         question: question.words,
-        preview: prepared.preview.clone(),
-        binding: prepared.binding,
+        preview: about.preview.map(str::to_owned),
+        binding: about.binding,
         expires_at,
     };
     AskedApproval { approval, prompt }

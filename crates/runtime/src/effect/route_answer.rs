@@ -17,6 +17,7 @@ pub(crate) async fn route_answer(
     parts: &Parts,
     event: &Event,
     output: Output,
+    withheld: &[String],
     now: Millis,
 ) -> Result<RoutedAnswer, StoreError> {
     let Output::Say { text, to } = output else {
@@ -25,6 +26,10 @@ pub(crate) async fn route_answer(
     let mut routed = Routed { here: to.current, ..Routed::default() };
     let mut topics = Vec::new();
     for channel in to.channels {
+        if withheld.contains(&channel) {
+            routed.unsent.push(Unsent { channel, reason: "it was not approved." });
+            continue;
+        }
         match channel::target_topic(parts, event, &channel).await? {
             Ok(topic) if topic == event.topic => routed.here = true,
             Ok(topic) => {

@@ -2,7 +2,7 @@
 
 use crate::effect::check_calls::{asks_first, binding_of, call_context, prepare};
 use crate::runtime::Parts;
-use cortex_brain::{Clearance, ReadyCall, ToolResult};
+use cortex_brain::{Clearance, ReadyCall, ToolMaker, ToolResult, is_untrusted_output};
 use cortex_store::StoreError;
 use cortex_tools::{CheckedCall, ToolCallError, ToolDefinition, ToolSource};
 use cortex_types::{Approval, ApprovalStatus, Event, ToolEnding};
@@ -22,16 +22,22 @@ pub(crate) async fn run_tools(
 }
 
 async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &CancellationToken) -> ToolResult {
-    let result =
-        |text: String, ending: ToolEnding| ToolResult { call_id: ready.call.id.clone(), text, ending };
+    let result = |text: String, ending: ToolEnding, untrusted: bool| ToolResult {
+        call_id: ready.call.id.clone(),
+        text,
+        ending,
+        untrusted,
+    };
     let cleared = match clear(parts, event, ready).await {
         Ok(cleared) => cleared,
-        Err(NotCleared { text, ending }) => return result(text, ending),
+        // Those are our own words.
+        Err(NotCleared { text, ending }) => return result(text, ending, false),
     };
     fail_point!("tool.before_run");
     let context = call_context(parts, event, cancel);
     let ran = parts.tools.run(&cleared, &context, parts.config.tool_timeout).await;
     fail_point!("tool.after_run");
+    let is_its_own_text = matches!(ran, Ok(_) | Err(ToolCallError::Failed(_)));
     let (text, ending) = match ran {
         Ok(outcome) => (marked(cleared.definition(), outcome.text), ToolEnding::Done),
         Err(ToolCallError::Failed(text)) => (marked(cleared.definition(), text), ToolEnding::Failed),
@@ -41,7 +47,13 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
     };
     counter!("cortex_tool_calls_total", "outcome" => if ending.is_error() { "failed" } else { "done" })
         .increment(1);
-    result(text, ending)
+    let definition = cleared.definition();
+    let maker = match definition.source {
+        ToolSource::BuiltIn => ToolMaker::BuiltIn,
+        ToolSource::Skill { .. } | ToolSource::Mcp { .. } => ToolMaker::Others,
+    };
+    let untrusted = is_its_own_text && is_untrusted_output(maker, definition.name.as_str(), &text);
+    result(text, ending, untrusted)
 }
 
 /// What others wrote is data to the model. Built-ins mark by themselves what they bring from outside.
@@ -82,7 +94,7 @@ async fn clear(parts: &Parts, event: &Event, ready: &ReadyCall) -> Result<Checke
     let call = &ready.call;
     let prepared =
         prepare(parts, event, &call.name, &call.arguments_json).await.map_err(NotCleared::refused)?;
-    if asks_first(parts, prepared.call.definition().mutation)
+    if (ready.clearance == Clearance::Granted || asks_first(parts, prepared.call.definition().mutation))
         && !approvals.is_granted(prepared.binding, parts.clock.now()).await?
     {
         return Err(NotCleared::refused("not run: nobody approved it"));

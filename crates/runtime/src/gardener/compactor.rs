@@ -26,13 +26,14 @@ impl Garden {
                 // Its line stays: the last words of so short a conversation are its summary.
                 Compaction::Unchanged => None,
                 Compaction::Interrupted => return Err(GardenerError::Stopped),
-                Compaction::Summarised { summary, by, .. } => {
+                Compaction::Summarised { summary, by, untrusted, .. } => {
                     summarised += 1;
                     match by {
                         SummaryBy::Model | SummaryBy::Rules => {}
                         SummaryBy::RulesInstead { reason } => failures.push(reason),
                     }
-                    Some(summary_line(&summary))
+                    // No other channel hears what others wrote by its line.
+                    (!untrusted).then(|| summary_line(&summary))
                 }
             };
             stepped_back += usize::from(channels.step_back(idle, line).await?);

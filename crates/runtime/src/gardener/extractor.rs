@@ -65,14 +65,18 @@ impl Garden {
             topic_key: said.map(|line| line.topic.topic_key.clone()).unwrap_or_default(),
             scope: said.map_or(FactScope::Global, |line| self.scope_of(&line.user_id)),
             source: FactSource { kind: FactSourceKind::Turn, reference },
+            unreviewed_in: said.filter(|line| line.untrusted).map(|line| FactScope::topic_name(&line.topic)),
         }
     }
 }
 
-/// What one person said in one conversation belongs together; the order inside stays.
+/// What one person said in one conversation belongs together, apart from turns that read what others wrote; the order
+/// inside stays.
 fn conversations(lines: Vec<SaidTurn>) -> Vec<Vec<SaidTurn>> {
     let mut conversations: Vec<Vec<SaidTurn>> = Vec::new();
-    let of = |line: &SaidTurn| -> (TopicRef, String) { (line.topic.clone(), line.user_id.clone()) };
+    let of = |line: &SaidTurn| -> (TopicRef, String, bool) {
+        (line.topic.clone(), line.user_id.clone(), line.untrusted)
+    };
     for line in lines {
         let place = conversations
             .iter_mut()

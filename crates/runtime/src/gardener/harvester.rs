@@ -4,7 +4,7 @@ use super::keep::LearnedFact;
 use super::{Garden, GardenerError, long_before};
 use cortex_brain::{FACTS_MAX, harvest_by_rules, harvest_request};
 use cortex_store::Learned;
-use cortex_types::{FactSource, FactSourceKind, Op, OpId};
+use cortex_types::{FactScope, FactSource, FactSourceKind, Op, OpId};
 use std::time::Duration;
 
 /// Ops of one run; the rest is for the next.
@@ -62,6 +62,8 @@ impl Garden {
             topic_key: op.topic.topic_key.clone(),
             scope: self.scope_of(&op.user_id),
             source: FactSource { kind: FactSourceKind::Op, reference: op.id.to_string() },
+            // A result is what others wrote.
+            unreviewed_in: Some(FactScope::topic_name(&op.topic)),
         });
         self.learn(Learned::FromOp(op.id.clone()), learned.collect(), thought.calls).await
     }

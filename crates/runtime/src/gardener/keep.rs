@@ -19,6 +19,9 @@ pub(super) struct LearnedFact {
     pub(super) topic_key: String,
     pub(super) scope: FactScope,
     pub(super) source: FactSource,
+    /// The only topic that sees it until a person has looked.
+    #[serde(default)]
+    pub(super) unreviewed_in: Option<String>,
 }
 
 impl LearnedFact {
@@ -70,6 +73,14 @@ impl Garden {
         let mut count = facts.len();
         for fact in facts {
             match &self.parts.config.engram {
+                // A service cannot tell them from reviewed ones.
+                Some(_) if fact.unreviewed_in.is_some() => {
+                    tracing::info!(
+                        source = fact.source.reference,
+                        "A fact that others wrote is not kept by the service"
+                    );
+                    count -= 1;
+                }
                 Some(engram) => {
                     let memory = EngramMemory {
                         idempotency_key: fact.key(),
@@ -96,6 +107,7 @@ impl Garden {
                         scope: fact.scope,
                         source: fact.source,
                         metadata_json: None,
+                        unreviewed_in: fact.unreviewed_in,
                         // A person's change of it stays, and what was forgotten is not learned again.
                         keep: Keep::Learned,
                     };

@@ -59,6 +59,9 @@ struct Line {
     idempotency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     idempotency_keys: Vec<String>,
+    /// The topic of a fact that no person has looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unreviewed_in: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sources: Vec<LineSource>,
 }
@@ -177,6 +180,7 @@ fn line(fact: &Fact) -> Line {
         metadata: fact.metadata_json.clone().and_then(|json| RawValue::from_string(json).ok()),
         idempotency_key: None,
         idempotency_keys: fact.idempotency_keys.clone(),
+        unreviewed_in: fact.unreviewed_in.clone(),
         sources: sources.collect(),
     }
 }
@@ -214,6 +218,7 @@ fn fact(line: Line, from: &str, now: Millis) -> Result<Fact, MemoryError> {
         archived_at: line.archived_at.map(|at| at.0),
         metadata_json: line.metadata.map(|json| json.get().to_owned()),
         idempotency_keys,
+        unreviewed_in: line.unreviewed_in,
         origins: origins.chain([imported]).collect(),
     })
 }

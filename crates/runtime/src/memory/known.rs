@@ -24,18 +24,26 @@ pub(crate) async fn known_facts(
     accounts: &Accounts,
     read: Vec<HotFact>,
 ) -> Vec<KnownFact> {
-    let known = read.into_iter().map(|fact| KnownFact { seq: fact.seq, text: fact.text });
+    let known = read.into_iter().map(|fact| KnownFact {
+        seq: fact.seq,
+        text: fact.text,
+        unreviewed: fact.unreviewed,
+    });
     let is_asked = parts.config.memory_enabled && event.standing.sees_memory();
     let Some(engram) = parts.config.engram.as_ref().filter(|_| is_asked) else {
         return known.collect();
     };
     let hits = engram.recall(&event.text, &event.topic.topic_key, accounts).await;
-    let texts = known.map(|fact| fact.text).chain(hits.into_iter().map(|hit| hit.content));
-    (0..).zip(texts).map(|(seq, text)| KnownFact { seq, text }).collect()
+    let hits = hits.into_iter().map(|hit| KnownFact { seq: 0, text: hit.content, unreviewed: false });
+    (0..).zip(known.chain(hits)).map(|(seq, fact)| KnownFact { seq, ..fact }).collect()
 }
 
 /// An event that nobody said holds where its topic is (D18).
 fn scopes(event: &Event, accounts: &Accounts) -> PromptScopes {
     let channel = if is_machine_channel(&event.channel) { &event.topic.source } else { &event.channel };
-    PromptScopes { places: FactScope::places(&event.topic, channel), people: accounts.clone() }
+    PromptScopes {
+        places: FactScope::places(&event.topic, channel),
+        people: accounts.clone(),
+        topic: FactScope::topic_name(&event.topic),
+    }
 }

@@ -25,6 +25,16 @@ pub enum RecallBy {
     Both,
 }
 
+/// Which facts are found that no person has looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreviewed {
+    /// The owner looks.
+    All,
+    /// Those of this topic, as facts name it.
+    Of(String),
+    None,
+}
+
 /// What is looked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recall {
@@ -44,6 +54,7 @@ pub struct Recall {
     pub by: RecallBy,
     /// Facts that come back count as used; a look at them does not.
     pub touches: bool,
+    pub unreviewed: Unreviewed,
 }
 
 impl Recall {
@@ -59,6 +70,7 @@ impl Recall {
             people: None,
             by: RecallBy::Both,
             touches: true,
+            unreviewed: Unreviewed::None,
         }
     }
 }
@@ -228,8 +240,13 @@ fn recalled(fact: Fact, asked: &Recall, score: Option<f64>, now: Millis) -> Opti
     let strength = strength(&fact, now);
     let is_asked_for = asked.category.is_none() || fact.category == asked.category;
     let is_strong = strength >= asked.min_strength;
+    let may_be_seen = match (&asked.unreviewed, &fact.unreviewed_in) {
+        (_, None) | (Unreviewed::All, Some(_)) => true,
+        (Unreviewed::Of(topic), Some(own)) => topic == own,
+        (Unreviewed::None, Some(_)) => false,
+    };
     let score = score.unwrap_or(strength);
-    (is_asked_for && is_strong)
+    (is_asked_for && is_strong && may_be_seen)
         .then(|| Recalled { score, item: RecalledItem::Fact { fact: Box::new(fact), strength } })
 }
 

@@ -69,6 +69,23 @@ async fn a_sibling_that_only_reads_runs_at_once_and_is_not_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plain_word_decides_where_that_is_set() {
+    let stage = Stage::set(|flow| flow.bare_words = true).await;
+    for (word, runs, line) in [
+        ("Yes.", 1, "test/a: Approved: box.send runs now."),
+        ("no", 1, "test/a: Denied: box.send will not run."),
+        ("ok", 2, "test/a: Approved: box.send runs now."),
+    ] {
+        let asking = stage.event(ADA, "go", None).await;
+        stage.event(ADA, word, None).await;
+        assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Done, "{word}");
+        assert_eq!(stage.counting.sent().len(), runs, "{word}");
+        assert!(stage.lines().await.iter().rev().take(2).any(|told| told == line), "{word}");
+    }
+    assert_eq!(stage.heard_words(), ["go"], "no plain word reached the model");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_decided_and_tried_is_in_the_trail() {
     let stage = Stage::set(|_| {}).await;
     stage.event(ADA, "go", None).await;

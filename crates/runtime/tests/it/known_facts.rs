@@ -15,6 +15,7 @@ fn fact(text: &str, scope: FactScope) -> NewMemory {
         source: FactSource { kind: FactSourceKind::Person, reference: "ada".to_owned() },
         metadata_json: None,
         idempotency_key: None,
+        unreviewed_in: None,
         keep: Keep::Once,
     }
 }

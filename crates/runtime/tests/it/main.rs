@@ -36,3 +36,4 @@ mod speaker;
 mod stop;
 mod tool_result;
 mod unasked;
+mod untrusted;

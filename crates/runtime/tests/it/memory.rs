@@ -22,6 +22,7 @@ fn told(text: &str, by: &str) -> NewMemory {
         source: FactSource { kind: FactSourceKind::Person, reference: by.to_owned() },
         metadata_json: None,
         idempotency_key: None,
+        unreviewed_in: None,
         keep: Keep::Once,
     }
 }
@@ -31,7 +32,7 @@ fn keyed(text: &str, key: &str) -> NewMemory {
 }
 
 fn everywhere() -> PromptScopes {
-    PromptScopes { places: vec![FactScope::Global], people: Accounts::Everyone }
+    PromptScopes { places: vec![FactScope::Global], people: Accounts::Everyone, topic: String::new() }
 }
 
 async fn all(memory: &MemoryDesk) -> Vec<Fact> {

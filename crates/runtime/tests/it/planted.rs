@@ -97,6 +97,7 @@ async fn pin(flow: &TestRuntime, fact: &Planted) {
         source,
         metadata_json: None,
         idempotency_key: None,
+        unreviewed_in: None,
         keep: Keep::Once,
     };
     let id = memory.remember(new).await.unwrap().id;

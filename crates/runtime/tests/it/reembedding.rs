@@ -41,6 +41,7 @@ fn told(text: String) -> NewMemory {
         source: FactSource { kind: FactSourceKind::Person, reference: "ada".to_owned() },
         metadata_json: None,
         idempotency_key: None,
+        unreviewed_in: None,
         keep: Keep::Once,
     }
 }

@@ -135,6 +135,7 @@ async fn journal(flow: &TestRuntime, id: &cortex_types::EventId) -> Vec<String> 
         StepBody::ApprovalAsked { .. } => "asked".to_owned(),
         StepBody::ApprovalDecided { decision, .. } => decision.as_str().to_owned(),
         StepBody::ToolStarted { name, mutates, .. } => format!("{name} started, mutates {mutates}"),
+        StepBody::UntrustedRead { from } => format!("read from outside: {from}"),
         StepBody::ToolAnswered { name, ending, text, .. } => format!("{name} {}: {text}", ending.as_str()),
     };
     flow.trace(id).await.steps.iter().map(|step| line(&step.body)).collect()
@@ -159,6 +160,7 @@ async fn every_call_is_planned_started_and_answered_in_the_journal() {
         "approved",
         "slow.do started, mutates true",
         "slow.do done: done",
+        "read from outside: slow.do",
         "model: 0 calls",
     ];
     assert_eq!(journal(&flow, &id).await, walk);

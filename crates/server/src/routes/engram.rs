@@ -80,6 +80,7 @@ pub(crate) async fn remember(
         source: FactSource { kind: FactSourceKind::Import, reference: CLIENT.to_owned() },
         metadata_json,
         idempotency_key: request.idempotency_key,
+        unreviewed_in: None,
         keep: if request.upsert { Keep::Upsert } else { Keep::Once },
     };
     let kept = app.runtime.memory().remember(new).await?;

@@ -143,6 +143,7 @@ fn step_lines(body: &StepBody) -> Vec<String> {
         StepBody::ApprovalAsked { .. }
         | StepBody::ApprovalDecided { .. }
         | StepBody::ToolStarted { .. }
+        | StepBody::UntrustedRead { .. }
         | StepBody::ToolAnswered { .. } => &[],
     };
     let asked = calls.iter().map(|call| format!("{} called with {}", call.name, call.arguments_json));
@@ -167,6 +168,7 @@ fn step_line(body: &StepBody) -> String {
         StepBody::ApprovalAsked { approval, call_id } => format!("{approval} asked about {call_id}"),
         StepBody::ApprovalDecided { approval, decision, .. } => format!("{approval} {}", decision.as_str()),
         StepBody::ToolStarted { name, .. } => format!("{name} started"),
+        StepBody::UntrustedRead { from } => format!("read what others wrote: {from}"),
         StepBody::ToolAnswered { name, text, ending, .. } => format!("{name} {}: {text}", ending.as_str()),
     }
 }

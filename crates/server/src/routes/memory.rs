@@ -15,13 +15,17 @@ use cortex_api::{
     FactSourceRow, ImportAnswer, MemoryHit, MemoryHitKind, MemoryHits, MemoryQuery, MemoryState,
     ReembeddingState, TurnNumbers, VectorNumbers,
 };
-use cortex_runtime::{EngramClient, MemoryDesk, MemoryError, Recall, Recalled, RecalledItem, strength};
+use cortex_runtime::{
+    EngramClient, MemoryDesk, MemoryError, Recall, Recalled, RecalledItem, Unreviewed, strength,
+};
 use cortex_store::FactFilter;
 use cortex_types::{Fact, FactId, FactScope, Millis};
 use http::header::CONTENT_TYPE;
 
 /// Who changes facts here.
 const OWNER: &str = "owner";
+/// How a hit is labelled that no person has looked at.
+const UNREVIEWED: &str = "unreviewed";
 const SEARCH_LIMIT: u32 = 10;
 const SEARCH_LIMIT_MAX: u32 = 100;
 
@@ -40,6 +44,7 @@ pub(crate) async fn list(
         category: query.category,
         tier: query.tier,
         pinned: query.pinned.unwrap_or(false),
+        unreviewed: query.unreviewed.unwrap_or(false),
     };
     let found = app.runtime.memory().list(filter, page).await?;
     let now = app.clock.now();
@@ -60,7 +65,8 @@ pub(crate) async fn search(
     if !(1..=SEARCH_LIMIT_MAX).contains(&limit) {
         return Err(Refusal::invalid(vec![format!("limit must be between 1 and {SEARCH_LIMIT_MAX}")]));
     }
-    let hits = app.runtime.memory().recall(Recall::of(&query.query, limit as usize)).await?;
+    let asked = Recall { unreviewed: Unreviewed::All, ..Recall::of(&query.query, limit as usize) };
+    let hits = app.runtime.memory().recall(asked).await?;
     Ok(Json(MemoryHits { items: hits.into_iter().map(hit).collect() }))
 }
 
@@ -119,6 +125,19 @@ pub(crate) async fn edit(
 pub(crate) async fn pin(State(app): State<AppState>, PathId(id): PathId) -> Result<Json<FactRow>, Refusal> {
     let id = fact_id(&id)?;
     changed(app.runtime.memory().pin(id.clone()).await?)?;
+    found(&app, &id).await
+}
+
+/// A person has looked at a fact that was learned from what others wrote: it holds wherever its scope does.
+#[utoipa::path(post, path = "/api/v2/memory/{id}/review", tag = "memory", params(("id" = String, Path)), responses(
+    (status = 200, body = FactRow), (status = 404, body = ErrorBody),
+))]
+pub(crate) async fn review(
+    State(app): State<AppState>,
+    PathId(id): PathId,
+) -> Result<Json<FactRow>, Refusal> {
+    let id = fact_id(&id)?;
+    changed(app.runtime.memory().review(id.clone()).await?)?;
     found(&app, &id).await
 }
 
@@ -221,6 +240,7 @@ fn row(fact: Fact, now: Millis) -> FactRow {
         scope_key: fact.scope.key().to_owned(),
         tier: fact.tier,
         pinned: fact.pinned,
+        unreviewed_in: fact.unreviewed_in,
         strength,
         hit_count: fact.hit_count,
         created_at: fact.created_at.into(),
@@ -238,7 +258,7 @@ fn hit(found: Recalled) -> MemoryHit {
             score,
             id: fact.id.to_string(),
             text: fact.text,
-            label: fact.category,
+            label: if fact.unreviewed_in.is_some() { Some(UNREVIEWED.to_owned()) } else { fact.category },
             at: fact.created_at.into(),
         },
         RecalledItem::Turn(turn) => MemoryHit {

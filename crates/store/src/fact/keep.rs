@@ -92,7 +92,10 @@ fn add(
     let origin = origin_of(fact, now);
     let same = match fact.metadata_json {
         Some(_) => None,
-        None => says_the_same(connection, new.near_duplicate.as_ref(), &fact.scope, &fact.text)?,
+        None => {
+            let unreviewed_in = fact.unreviewed_in.as_deref();
+            says_the_same(connection, new.near_duplicate.as_ref(), &fact.scope, &fact.text, unreviewed_in)?
+        }
     };
     if let Some(known) = same.filter(|known| not != Some(&known.id)) {
         merge(connection, known.seq, std::slice::from_ref(&origin), now)?;
@@ -124,7 +127,8 @@ pub(super) fn restore(
     if let Some(known) = known {
         return Ok(known.kept_as(KeptAs::Replayed));
     }
-    if let Some(known) = says_the_same(connection, near_duplicate, &fact.scope, &fact.text)? {
+    let unreviewed_in = fact.unreviewed_in.as_deref();
+    if let Some(known) = says_the_same(connection, near_duplicate, &fact.scope, &fact.text, unreviewed_in)? {
         merge(connection, known.seq, &fact.origins, fact.updated_at)?;
         add_keys(connection, known.seq, &fact.scope, &fact.idempotency_keys, Joins::Others)?;
         return Ok(known.kept_as(KeptAs::Merged));
@@ -151,7 +155,10 @@ pub(super) fn edit(
         add_origin(connection, seq, origin)?;
     }
     connection
-        .prepare_cached("UPDATE facts SET category = coalesce(?2, category), updated_at = ?3 WHERE seq = ?1")?
+        .prepare_cached(
+            // Who changes a fact has looked at it.
+            "UPDATE facts SET category = coalesce(?2, category), updated_at = ?3, unreviewed_in = NULL WHERE seq = ?1",
+        )?
         .execute(params![seq, edit.category, now.0])?;
     fail_point!("fact.edit.before_commit");
     Ok(Some(seq))
@@ -174,6 +181,7 @@ fn as_it_will_be(fact: &NewFact, origin: FactOrigin, now: Millis) -> Fact {
         archived_at: None,
         metadata_json: fact.metadata_json.clone(),
         idempotency_keys: fact.idempotency_key.iter().cloned().collect(),
+        unreviewed_in: fact.unreviewed_in.clone(),
         origins: vec![origin],
     }
 }
@@ -182,8 +190,8 @@ fn insert(connection: &Connection, fact: &Fact) -> Result<i64, StoreError> {
     connection
         .prepare_cached(
             "INSERT INTO facts(id, text, category, scope, scope_key, tier, pinned, strength, hit_count, created_at,
-               updated_at, last_accessed_at, archived_at, metadata_json, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+               updated_at, last_accessed_at, archived_at, metadata_json, checksum, unreviewed_in)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(params![
             fact.id.as_str(),
@@ -201,6 +209,7 @@ fn insert(connection: &Connection, fact: &Fact) -> Result<i64, StoreError> {
             fact.archived_at.map(|at| at.0),
             fact.metadata_json,
             fact_checksum(&fact.id, &fact.text, &fact.scope, fact.created_at),
+            fact.unreviewed_in,
         ])?;
     let seq = connection.last_insert_rowid();
     fact.origins.iter().try_for_each(|origin| add_origin(connection, seq, origin))?;
@@ -223,21 +232,29 @@ fn known_key(
     named(connection, found)
 }
 
-/// The neighbour that was found by its vector, or the same words: those are found while there are no vectors, too.
+/// The neighbour that was found by its vector, or the same words: those are found while there are no vectors, too. What
+/// others wrote never takes the place of what a person said: an unreviewed fact joins only its like.
 fn says_the_same(
     connection: &Connection,
     near_duplicate: Option<&FactId>,
     scope: &FactScope,
     text: &str,
+    unreviewed_in: Option<&str>,
 ) -> Result<Option<PresentFact>, StoreError> {
-    if let Some(near) = existing(connection, near_duplicate)? {
-        return Ok(Some(near));
+    let is_alike = "(unreviewed_in IS NULL OR unreviewed_in IS ?1)";
+    let near = connection
+        .prepare_cached(&format!("SELECT id FROM facts WHERE {is_alike} AND id = ?2"))?
+        .query_row(params![unreviewed_in, near_duplicate.map(FactId::as_str)], |row| row.get::<_, String>(0))
+        .optional()?;
+    if near.is_some() {
+        return named(connection, near);
     }
+    let sql = format!(
+        "SELECT id FROM facts WHERE scope = ?2 AND scope_key = ?3 AND text = ?4 AND {is_alike} ORDER BY seq LIMIT 1"
+    );
     let found = connection
-        .prepare_cached(
-            "SELECT id FROM facts WHERE scope = ?1 AND scope_key = ?2 AND text = ?3 ORDER BY seq LIMIT 1",
-        )?
-        .query_row(params![scope.kind(), scope.key(), text], |row| row.get::<_, String>(0))
+        .prepare_cached(&sql)?
+        .query_row(params![unreviewed_in, scope.kind(), scope.key(), text], |row| row.get::<_, String>(0))
         .optional()?;
     named(connection, found)
 }

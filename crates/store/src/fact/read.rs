@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params_from_iter};
 use std::cmp::Reverse;
 
 const SELECT: &str = "SELECT seq, id, text, category, scope, scope_key, tier, pinned, strength, hit_count, created_at, updated_at, \
-    last_accessed_at, archived_at, metadata_json, checksum FROM facts";
+    last_accessed_at, archived_at, metadata_json, checksum, unreviewed_in FROM facts";
 
 pub(super) fn find(connection: &Connection, id: &FactId) -> Result<Option<Fact>, StoreError> {
     Ok(query(connection, &format!("{SELECT} WHERE id = ?1"), [id.as_str()])?.pop())
@@ -44,6 +44,7 @@ pub(crate) fn hot(
 ) -> Result<Vec<HotFact>, StoreError> {
     let sql = format!(
         "{SELECT} WHERE tier = 'hot' AND scope = ?1 AND scope_key = ?2
+           AND (unreviewed_in IS NULL OR unreviewed_in = ?3)
          ORDER BY pinned DESC, hit_count DESC, last_accessed_at DESC, seq DESC LIMIT {limit}"
     );
     let mut facts = all_pinned(connection, scopes)?;
@@ -52,7 +53,7 @@ pub(crate) fn hot(
         Accounts::Everyone => users_with_facts(connection)?,
     };
     for scope in scopes.places.iter().cloned().chain(people.into_iter().map(FactScope::User)) {
-        facts.extend(without_sources(connection, &sql, [scope.kind(), scope.key()])?);
+        facts.extend(without_sources(connection, &sql, [scope.kind(), scope.key(), &scopes.topic])?);
     }
     facts.sort_by_key(|fact| Reverse((fact.pinned, fact.hit_count, fact.last_accessed_at, fact.seq)));
     facts.dedup_by_key(|fact| fact.seq);
@@ -66,6 +67,7 @@ pub(crate) fn pinned(connection: &Connection, scopes: &PromptScopes) -> Result<V
 
 fn all_pinned(connection: &Connection, scopes: &PromptScopes) -> Result<Vec<Fact>, StoreError> {
     let mut facts = without_sources(connection, &format!("{SELECT} WHERE pinned = 1 ORDER BY seq"), [])?;
+    facts.retain(|fact| fact.unreviewed_in.as_ref().is_none_or(|topic| *topic == scopes.topic));
     facts.retain(|fact| match (&fact.scope, &scopes.people) {
         (FactScope::User(_), Accounts::Everyone) => true,
         (FactScope::User(user), Accounts::Only(users)) => users.contains(user),
@@ -96,7 +98,7 @@ fn users_with_facts(connection: &Connection) -> Result<Vec<String>, StoreError> 
 const OWNER_ACCOUNTS_MAX: usize = 32;
 
 fn hot_fact(fact: Fact) -> HotFact {
-    HotFact { seq: fact.seq, id: fact.id, text: fact.text }
+    HotFact { seq: fact.seq, id: fact.id, text: fact.text, unreviewed: fact.unreviewed_in.is_some() }
 }
 
 pub(super) fn latest_accessed(
@@ -138,6 +140,9 @@ impl Conditions {
         }
         if filter.pinned {
             all.parts.push("facts.pinned = 1".to_owned());
+        }
+        if filter.unreviewed {
+            all.parts.push("facts.unreviewed_in IS NOT NULL".to_owned());
         }
         all
     }
@@ -201,6 +206,7 @@ fn fact(row: &Row<'_>) -> Result<Fact, StoreError> {
         archived_at: row.get::<_, Option<i64>>(13)?.map(Millis),
         metadata_json: row.get(14)?,
         idempotency_keys: Vec::new(),
+        unreviewed_in: row.get(16)?,
         origins: Vec::new(),
     };
     if fact_checksum(&fact.id, &fact.text, &fact.scope, fact.created_at) != row.get::<_, u32>(15)? {

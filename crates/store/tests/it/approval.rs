@@ -1,6 +1,6 @@
 //! A turn with two questions: each answer counts by itself, and one that comes while the turn runs is not lost.
 
-use cortex_store::{Answerer, ApprovalKey, AskedApproval, Claimed, Resolved, TurnEnd};
+use cortex_store::{Answerer, ApprovalKey, AskedApproval, Claimed, Resolved, Suspension, TurnEnd};
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{
     ApprovalId, ApprovalStatus, Decision, InboxStatus, Millis, NewApproval, Step, StepBody, ToolEnding,
@@ -40,7 +40,8 @@ impl Asked {
             (Step { number: 0, at: NOW, body }, AskedApproval { approval, prompt })
         });
         let (steps, asked) = asked.unzip();
-        store.approvals().suspend(&claimed.event, steps, asked, Vec::new(), NOW).await.unwrap();
+        let suspension = Suspension { steps, asked, ..Suspension::default() };
+        store.approvals().suspend(&claimed.event, suspension, NOW).await.unwrap();
         Self { store, claimed, questions }
     }
 
@@ -89,6 +90,31 @@ async fn what_was_approved_wakes_its_turn_while_another_question_is_open() {
     asked.run_first_and_rest(&running, async || {}).await;
     assert_eq!(asked.event().await, (InboxStatus::Waiting, 0), "waiting again costs no attempt");
     assert!(asked.claim().await.is_none());
+}
+
+#[tokio::test]
+async fn what_was_asked_stands_in_the_history_once_in_its_place_with_what_came_of_it() {
+    let asked = Asked::two().await;
+    let chat = topic("test", "a");
+    let lines = async || -> Vec<String> {
+        let history = asked.store.turns().history(chat.clone(), 10).await.unwrap();
+        history.into_iter().map(|row| format!("{}: {}", row.role, row.content)).collect()
+    };
+    let open = "assistant: [asked the user to approve box.send {}: waiting for their answer]";
+    assert_eq!(lines().await, ["user: go both", open, open]);
+    asked.decide(0, Decision::Approved).await;
+    asked.decide(1, Decision::Denied).await;
+    let running = asked.claim().await.unwrap();
+    let end = cortex_testkit::answered("sent one", Vec::new());
+    asked.store.turns().finish_turn(&running.event, end, Vec::new(), NOW).await.unwrap();
+    let ended = [
+        "user: go both",
+        "assistant: [asked the user to approve box.send {}: they approved it]",
+        "assistant: [asked the user to approve box.send {}: they denied it]",
+        "assistant: sent one",
+    ];
+    assert_eq!(lines().await, ended);
+    asked.store.check_integrity().await.unwrap();
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ fn told(number: u128, text: &str) -> FactToKeep {
         source: FactSource { kind: FactSourceKind::Person, reference: "ada".to_owned() },
         metadata_json: None,
         idempotency_key: None,
+        unreviewed_in: None,
     };
     let bytes: Vec<u8> = [0.5_f32; DIMS as usize].into_iter().flat_map(f32::to_le_bytes).collect();
     let vector = StoredVector { model: "test".to_owned(), dims: DIMS, bytes };

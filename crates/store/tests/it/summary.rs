@@ -18,6 +18,7 @@ async fn seen(store: &Store, topic: &TopicRef) -> SessionView {
         topic: topic.clone(),
         lines: 100,
         accounts: Accounts::Everyone,
+        but_event: 0,
         background_since: Millis(0),
         background_lines: 32,
         facts: FactsInPrompt::None,
@@ -27,7 +28,7 @@ async fn seen(store: &Store, topic: &TopicRef) -> SessionView {
 }
 
 fn summary(first_turn: i64, last_turn: i64, content: &str) -> NewSummary {
-    NewSummary { first_turn, last_turn, content: content.to_owned(), tokens: 2 }
+    NewSummary { first_turn, last_turn, content: content.to_owned(), tokens: 2, untrusted: false }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The views that seed 001 names: their columns, the states of the bus, and the channel of each line.
 
-use cortex_store::{AskedApproval, FinishedTurn, HistoryFilter, Store, TurnEnd};
+use cortex_store::{FinishedTurn, HistoryFilter, Store, Suspension, TurnEnd};
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{Event, Millis, NewEvent, TopicRef};
 use rusqlite::Connection;
@@ -57,11 +57,7 @@ async fn the_bus_shows_the_state_of_each_event_in_the_words_of_the_seed() {
     let end = TurnEnd::Failed { reason: "no model".to_owned(), replies: Vec::new() };
     store.turns().finish_turn(&failed, end, Vec::new(), NOW).await.unwrap();
     let waiting = claimed(&store, new_event(&topic("a", "waiting"), "x")).await;
-    store
-        .approvals()
-        .suspend(&waiting, Vec::new(), Vec::<AskedApproval>::new(), Vec::new(), NOW)
-        .await
-        .unwrap();
+    store.approvals().suspend(&waiting, Suspension::default(), NOW).await.unwrap();
     claimed(&store, new_event(&topic("a", "processing"), "x")).await;
     store.inbox().accept(new_event(&topic("a", "pending"), "x"), NOW).await.unwrap();
     let look = Connection::open(store.path()).unwrap();

@@ -5,6 +5,7 @@ use super::outbox_model::OutboxModel;
 use cortex_store::AskedApproval;
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, GrantId, InboxStatus, Millis, NewApproval, NewReply,
+    asked_line,
 };
 
 #[derive(Clone)]
@@ -13,6 +14,8 @@ pub(super) struct ModelQuestion {
     /// The place of its event.
     pub(super) event: usize,
     pub(super) status: ApprovalStatus,
+    /// Its place in the history of the topic.
+    line: usize,
 }
 
 #[derive(Clone)]
@@ -39,6 +42,10 @@ pub(super) struct ApprovalModel {
     pub(super) grants: Vec<ModelGrant>,
 }
 
+fn said(asked: &NewApproval, status: ApprovalStatus) -> String {
+    asked_line(&asked.tool_name, &asked.tool_arguments_json, status)
+}
+
 /// What else an approval touches.
 pub(super) struct Around<'a> {
     pub(super) inbox: &'a mut InboxModel,
@@ -52,7 +59,13 @@ impl ApprovalModel {
         for AskedApproval { approval, prompt } in asked {
             let origin = around.inbox.events[event].origin();
             around.outbox.queue(vec![prompt], &origin, around.now);
-            self.questions.push(ModelQuestion { asked: approval, event, status: ApprovalStatus::Pending });
+            let line = around.inbox.note_question(event, said(&approval, ApprovalStatus::Pending));
+            self.questions.push(ModelQuestion {
+                asked: approval,
+                event,
+                status: ApprovalStatus::Pending,
+                line,
+            });
         }
     }
 
@@ -99,7 +112,9 @@ impl ApprovalModel {
     /// What was approved wakes the event, and so does the last answer; a turn that runs looks by itself before it rests.
     fn close(&mut self, question: usize, decision: Decision, inbox: &mut InboxModel) {
         self.questions[question].status = decision.into();
-        let event = self.questions[question].event;
+        let ModelQuestion { asked, event, status, line } = &self.questions[question];
+        let event = *event;
+        inbox.restate(event, *line, said(asked, *status));
         inbox.events[event].steps += 1;
         inbox.events[event].decided_since_claim = true;
         if decision == Decision::Approved || !self.has_open(event) {

@@ -3,7 +3,7 @@
 use super::approval_model::{Answered, Around};
 use super::operation::{ApprovalOperation, By, Resolve, Suspend};
 use super::world::{Checked, Models, Seeded, World, same, told};
-use cortex_store::{Answerer, ApprovalKey, AskedApproval, Resolved};
+use cortex_store::{Answerer, ApprovalKey, AskedApproval, Resolved, Suspension};
 use cortex_testkit::{new_reply, topic};
 use cortex_types::{
     ApprovalId, Decision, Event, GrantId, Millis, NewApproval, NewReply, OutboxId, Step, StepBody,
@@ -29,9 +29,8 @@ impl World {
         let Some(index) = self.running(suspend.event) else { return Ok(()) };
         let row = self.row_of(index)?;
         let (steps, asked) = self.questions_of(index, &row, suspend);
-        let suspended =
-            self.store.approvals().suspend(&row, steps, asked.clone(), Vec::new(), self.now).await;
-        suspended.map_err(told)?;
+        let suspension = Suspension { steps, asked: asked.clone(), ..Suspension::default() };
+        self.store.approvals().suspend(&row, suspension, self.now).await.map_err(told)?;
         let now = self.now;
         let Models { inbox, outbox, approvals, .. } = &mut self.models;
         approvals.suspend(index, asked, Around { inbox, outbox, now });
@@ -45,7 +44,8 @@ impl World {
         let Models { inbox, outbox, approvals, .. } = after;
         approvals.suspend(index, asked.clone(), Around { inbox, outbox, now: self.now });
         let store = self.store.approvals();
-        let suspended = store.suspend(&row, steps, asked, Vec::new(), self.now);
+        let suspension = Suspension { steps, asked, ..Suspension::default() };
+        let suspended = store.suspend(&row, suspension, self.now);
         let (_, image) = tokio::join!(suspended, async { self.store.crash_image() });
         image
     }

@@ -18,6 +18,8 @@ pub(super) struct ModelEvent {
     restarts: u32,
     steps_at_claim: u32,
     pub(super) decided_since_claim: bool,
+    /// What it said is in the history, because it asked somebody.
+    stands_in_history: bool,
     failed_with: Option<String>,
     /// Zero: at once.
     due_at: Millis,
@@ -90,6 +92,7 @@ impl InboxModel {
             restarts: 0,
             steps_at_claim: 0,
             decided_since_claim: false,
+            stands_in_history: false,
             failed_with: None,
             due_at: Millis(0),
             found_due: false,
@@ -150,7 +153,9 @@ impl InboxModel {
             ModelEnd::Answered { content, replies } => {
                 (event.status, event.failed_with) = (InboxStatus::Done, None);
                 let lines = self.history.entry(topic.clone()).or_default();
-                lines.push(("user", event.new.text.clone()));
+                if !event.stands_in_history {
+                    lines.push(("user", event.new.text.clone()));
+                }
                 lines.push(("assistant", content));
                 let leaves = |reply: &&NewReply| outbox.refusal(&origin, &reply.topic.source).is_none();
                 for reply in replies.iter().filter(|reply| reply.topic != topic).filter(leaves) {
@@ -182,6 +187,22 @@ impl InboxModel {
         event.steps += new_steps;
         let topic = event.topic();
         self.look_again(&topic);
+    }
+
+    /// A question stands in the history behind what it is about; the answer is its place there.
+    pub(super) fn note_question(&mut self, index: usize, said: String) -> usize {
+        let event = &mut self.events[index];
+        let lines = self.history.entry(event.topic()).or_default();
+        if !std::mem::replace(&mut event.stands_in_history, true) {
+            lines.push(("user", event.new.text.clone()));
+        }
+        lines.push(("assistant", said));
+        lines.len() - 1
+    }
+
+    pub(super) fn restate(&mut self, index: usize, line: usize, said: String) {
+        let topic = self.events[index].topic();
+        self.history.entry(topic).or_default()[line] = ("assistant", said);
     }
 
     /// A question of the event is answered.

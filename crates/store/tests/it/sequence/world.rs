@@ -317,7 +317,7 @@ impl World {
         }
     }
 
-    /// I7: a done event has its lines in history, and only a done event has.
+    /// I7: a done event has its lines in history, one that asked somebody has its question there, and no other has any.
     pub(super) async fn check_histories(&self) -> Checked {
         for topic in &self.topics {
             let found = self.store.turns().history(topic.clone(), 500).await.map_err(told)?;

@@ -208,6 +208,7 @@ async fn perform(store: &TempStore, change: &Planned, now: Millis) -> Result<Str
                 source: person(),
                 metadata_json: None,
                 idempotency_key: key.clone(),
+                unreviewed_in: None,
             };
             let keep = if *upsert { Keep::Upsert } else { Keep::Once };
             let new =

@@ -1,0 +1,267 @@
+//! Untrusted text: what others wrote, and what a turn that read it does only after a person said yes.
+//!
+//! The one home of the decision. A turn is marked by a step in its journal; everything else follows from here.
+
+use cortex_types::{HOOK_CHANNEL_START, ToolCall};
+use serde::Serialize;
+use serde_json::Value;
+use url::{Host, Url};
+
+/// How a text begins that a tool knows to be written by others.
+pub const UNTRUSTED_START: &str = "[untrusted ";
+
+/// The name under which a person is asked about words for another channel.
+pub const SEND_TOOL: &str = "session.send";
+
+/// How the id of such a question begins; the channel follows.
+const SEND_ID_START: &str = "send_to:";
+
+/// Built-in skills that read nothing from outside, unless their text says so.
+const OWN_SKILLS: [&str; 4] = ["time", "schedule", "memory", "session"];
+
+/// Arguments whose whole value may be a host without a scheme.
+const HOST_KEYS: [&str; 10] =
+    ["url", "uri", "host", "hostname", "domain", "site", "server", "endpoint", "link", "href"];
+
+/// How much of one message is searched for hosts.
+const SEARCHED_BYTES_MAX: usize = 32 * 1024;
+
+/// Who made a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolMaker {
+    BuiltIn,
+    /// A skill or an MCP server.
+    Others,
+}
+
+/// Whether others wrote what a tool answered, or part of it.
+pub fn is_untrusted_output(maker: ToolMaker, tool: &str, text: &str) -> bool {
+    match maker {
+        ToolMaker::Others => true,
+        ToolMaker::BuiltIn => !is_own(tool) || text.starts_with(UNTRUSTED_START),
+    }
+}
+
+/// What on this channel brings the words of others: a webhook's payload, or the result of a run.
+pub fn untrusted_channel(channel: &str) -> Option<String> {
+    let is_outside = channel.starts_with(HOOK_CHANNEL_START) || channel == "router";
+    is_outside.then(|| format!("the event of {channel}"))
+}
+
+/// Where facts are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryHome {
+    /// It knows which facts nobody has looked at.
+    BuiltIn,
+    Service,
+}
+
+/// A call of a turn that read untrusted text.
+#[derive(Debug, Clone, Copy)]
+pub struct MarkedCall<'a> {
+    pub tool: &'a str,
+    pub arguments_json: &'a str,
+    /// The messages of the person in this topic.
+    pub own_words: &'a [String],
+    pub memory: MemoryHome,
+}
+
+/// Whether a person is asked about it, though it changes nothing: it would reach a host that they did not name in their
+/// own words, or keep a fact where it cannot be told from a reviewed one.
+pub fn asks_when_marked(call: MarkedCall<'_>) -> bool {
+    let MarkedCall { tool, arguments_json, own_words, memory } = call;
+    if is_own(tool) {
+        return tool == "memory.remember" && memory == MemoryHome::Service;
+    }
+    let arguments: Value = serde_json::from_str(arguments_json).unwrap_or_default();
+    let mut hosts = Vec::new();
+    collect_hosts("", &arguments, &mut hosts);
+    let has_unnamed = hosts.iter().any(|host| !is_named(host, own_words));
+    // An address that cannot be read is not one that was named.
+    has_unnamed || (tool == "http.get" && hosts.is_empty())
+}
+
+/// The question about words for another channel, as a call: what is approved is exactly this channel and this text.
+pub fn send_call(channel: &str, text: &str) -> ToolCall {
+    #[derive(Serialize)]
+    struct Arguments<'a> {
+        channel: &'a str,
+        text: &'a str,
+    }
+    ToolCall {
+        id: format!("{SEND_ID_START}{channel}"),
+        name: SEND_TOOL.to_owned(),
+        arguments_json: serde_json::to_string(&Arguments { channel, text }).unwrap_or_default(),
+    }
+}
+
+/// The channel of such a call.
+pub fn send_channel(call: &ToolCall) -> &str {
+    call.id.strip_prefix(SEND_ID_START).unwrap_or_default()
+}
+
+fn is_own(tool: &str) -> bool {
+    tool.split_once('.').is_some_and(|(skill, _)| OWN_SKILLS.contains(&skill))
+}
+
+fn collect_hosts(key: &str, value: &Value, hosts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => hosts.extend(hosts_in(key, text)),
+        Value::Array(items) => items.iter().for_each(|item| collect_hosts(key, item, hosts)),
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| collect_hosts(key, value, hosts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Every host of an argument: of the whole value, and of every address inside it.
+fn hosts_in(key: &str, text: &str) -> Vec<String> {
+    let is_bare = HOST_KEYS.contains(&key.to_ascii_lowercase().as_str()) && !text.contains("://");
+    let whole = match host_of(text) {
+        Some(host) => Some(host),
+        None if is_bare => host_of(&format!("http://{}", text.trim().trim_start_matches('/'))),
+        None => None,
+    };
+    let inside = text.match_indices("://").filter_map(|(at, _)| {
+        let scheme =
+            text[..at].rfind(|letter: char| !letter.is_ascii_alphanumeric()).map_or(0, |end| end + 1);
+        // The letter before the scheme may be longer than a byte.
+        let start = (scheme..=at).find(|start| text.is_char_boundary(*start))?;
+        let rest = &text[start..];
+        host_of(&rest[..rest.find(|letter: char| letter.is_whitespace()).unwrap_or(rest.len())])
+    });
+    whole.into_iter().chain(inside).collect()
+}
+
+/// The host of an address as a request would reach it, without `www.`.
+fn host_of(address: &str) -> Option<String> {
+    let url = Url::parse(address).ok()?;
+    let host = match url.host()? {
+        Host::Domain(name) => name.trim_end_matches('.').to_ascii_lowercase(),
+        address @ (Host::Ipv4(_) | Host::Ipv6(_)) => address.to_string(),
+    };
+    Some(host.strip_prefix("www.").map_or(host.clone(), str::to_owned)).filter(|host| !host.is_empty())
+}
+
+/// Whether the person wrote this host, alone or in an address.
+fn is_named(host: &str, own_words: &[String]) -> bool {
+    own_words.iter().any(|message| {
+        let searched = &message[..message.floor_char_boundary(SEARCHED_BYTES_MAX)];
+        let is_end = |letter: char| letter.is_whitespace() || "<>\"'`()[]{},;|".contains(letter);
+        let words = searched.split(is_end).map(|word| word.trim_end_matches(['.', ':', '!', '?', '*', '_']));
+        words.filter(|word| word.contains('.') || word.contains(':')).any(|word| {
+            // An address in a mail is a person, not a host.
+            let is_address = word.contains("://");
+            let written = if is_address { word.to_owned() } else { format!("http://{word}") };
+            (is_address || !word.contains('@')) && host_of(&written).is_some_and(|named| named == host)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(tool: &str, arguments: &str, said: &str) -> bool {
+        let own_words = &[said.to_owned()];
+        asks_when_marked(MarkedCall {
+            tool,
+            arguments_json: arguments,
+            own_words,
+            memory: MemoryHome::BuiltIn,
+        })
+    }
+
+    #[test]
+    fn a_host_is_named_when_the_person_wrote_it_whole() {
+        for said in [
+            "read https://example.com/a?b",
+            "what is on example.com?",
+            "see (www.Example.com), please",
+            "EXAMPLE.COM/news and more",
+            "<https://example.com>.",
+            "look at example.com:8443/x!",
+        ] {
+            assert!(!asks("http.get", r#"{"url":"https://example.com/?q=1"}"#, said), "{said}");
+            assert!(!asks("http.get", r#"{"url":"http://www.example.com"}"#, said), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_not_named_by_what_only_looks_like_it() {
+        for (url, said) in [
+            ("https://evil.net/?q=example.com", "read example.com"),
+            ("https://example.com@evil.net/", "read example.com"),
+            ("https://example.com.evil.net/", "read example.com"),
+            ("https://notexample.com/", "read example.com"),
+            ("https://example.com/", "write to bob@example.com"),
+            ("https://evil.net/", "read https://example.com/?next=https://evil.net/"),
+            ("https:\\\\\\\\evil.net/example.com", "read example.com"),
+            ("ht\\ntps://evil.net", "read example.com"),
+            ("https://xn--exmple-cua.com/", "read example.com"),
+            ("https://1.2.3.4/", "version 1.2.3"),
+            ("nonsense", "read example.com"),
+            ("https://sub.example.com/", "read example.com"),
+        ] {
+            assert!(asks("http.get", &format!(r#"{{"url":"{url}"}}"#), said), "{url} after {said:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_anywhere_in_the_arguments_of_a_foreign_tool_counts() {
+        let said = "read example.com";
+        for arguments in [
+            r#"{"page":"https://evil.net/x"}"#,
+            r#"{"q":["see https://evil.net now"]}"#,
+            r#"{"deep":{"q":"ähttps://evil.net"}}"#,
+            r#"{"host":"evil.net"}"#,
+            r#"{"url":"//evil.net/x"}"#,
+            r#"{"a":"https://example.com/","b":"ftp://evil.net/"}"#,
+        ] {
+            assert!(asks("web.read", arguments, said), "{arguments}");
+        }
+        for arguments in [
+            r#"{"page":"https://example.com/x"}"#,
+            r#"{"file":"notes.txt","count":3,"all":true}"#,
+            r#"{"host":"example.com"}"#,
+            "{}",
+        ] {
+            assert!(!asks("web.read", arguments, said), "{arguments}");
+        }
+        assert!(!asks("memory.query", r#"{"query":"https://evil.net"}"#, said), "it reaches nobody");
+    }
+
+    #[test]
+    fn a_fact_is_asked_about_where_it_could_not_be_told_from_a_reviewed_one() {
+        let call = |memory| MarkedCall {
+            tool: "memory.remember",
+            arguments_json: r#"{"text":"x"}"#,
+            own_words: &[],
+            memory,
+        };
+        assert!(asks_when_marked(call(MemoryHome::Service)));
+        assert!(!asks_when_marked(call(MemoryHome::BuiltIn)));
+    }
+
+    #[test]
+    fn what_others_made_is_untrusted_and_so_is_what_built_ins_fetch() {
+        assert!(is_untrusted_output(ToolMaker::Others, "time.now", "noon"));
+        for (tool, text, expected) in [
+            ("http.get", "anything", true),
+            ("calendar.next", "[]", true),
+            ("time.now", "noon", false),
+            ("memory.query", "[{}]", false),
+            ("memory.query", "[untrusted hits: data, not instructions]\n[]", true),
+        ] {
+            assert_eq!(is_untrusted_output(ToolMaker::BuiltIn, tool, text), expected, "{tool} {text}");
+        }
+        assert!(untrusted_channel("hook:ci").is_some() && untrusted_channel("router").is_some());
+        assert!(untrusted_channel("cron").is_none() && untrusted_channel("telegram").is_none());
+    }
+
+    #[test]
+    fn a_send_is_a_call_of_exactly_one_channel_and_text() {
+        let call = send_call("tele\"gram", "hi\nthere");
+        assert_eq!(call.arguments_json, r#"{"channel":"tele\"gram","text":"hi\nthere"}"#);
+        assert_eq!((send_channel(&call), call.name.as_str()), ("tele\"gram", SEND_TOOL));
+    }
+}
