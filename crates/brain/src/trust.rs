@@ -3,8 +3,9 @@
 //! The one home of the decision. A turn is marked by a step in its journal; everything else follows from here.
 
 use cortex_types::{HOOK_CHANNEL_START, ToolCall};
-use serde::Serialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use url::{Host, Url};
 
 /// How a text begins that a tool knows to be written by others.
@@ -73,7 +74,7 @@ pub fn asks_when_marked(call: MarkedCall<'_>) -> bool {
     if is_own(tool) {
         return tool == "memory.remember" && memory == MemoryHome::Service;
     }
-    let arguments: Value = serde_json::from_str(arguments_json).unwrap_or_default();
+    let arguments = serde_json::from_str(arguments_json).unwrap_or(Argument::Other(IgnoredAny));
     let mut hosts = Vec::new();
     collect_hosts("", &arguments, &mut hosts);
     let has_unnamed = hosts.iter().any(|host| !is_named(host, own_words));
@@ -104,12 +105,22 @@ fn is_own(tool: &str) -> bool {
     tool.split_once('.').is_some_and(|(skill, _)| OWN_SKILLS.contains(&skill))
 }
 
-fn collect_hosts(key: &str, value: &Value, hosts: &mut Vec<String>) {
-    match value {
-        Value::String(text) => hosts.extend(hosts_in(key, text)),
-        Value::Array(items) => items.iter().for_each(|item| collect_hosts(key, item, hosts)),
-        Value::Object(fields) => fields.iter().for_each(|(key, value)| collect_hosts(key, value, hosts)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+/// Arguments, as far as addresses can stand in them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Argument {
+    Text(String),
+    List(Vec<Argument>),
+    Fields(BTreeMap<String, Argument>),
+    Other(IgnoredAny),
+}
+
+fn collect_hosts(key: &str, argument: &Argument, hosts: &mut Vec<String>) {
+    match argument {
+        Argument::Text(text) => hosts.extend(hosts_in(key, text)),
+        Argument::List(items) => items.iter().for_each(|item| collect_hosts(key, item, hosts)),
+        Argument::Fields(fields) => fields.iter().for_each(|(key, field)| collect_hosts(key, field, hosts)),
+        Argument::Other(IgnoredAny) => {}
     }
 }
 

@@ -178,12 +178,12 @@ impl<'a> Connector<'a> {
     pub(crate) async fn say(&mut self, text: &str, topic: &str) -> Result<EventId, Failure> {
         let id = fresh_id();
         self.attend(&id);
-        self.post(id, text, topic, None).await
+        self.post(id, text, topic).await
     }
 
     /// As `say`, without staying for the reply.
     pub(crate) async fn leave(&self, text: &str, topic: &str) -> Result<EventId, Failure> {
-        self.post(fresh_id(), text, topic, None).await
+        self.post(fresh_id(), text, topic).await
     }
 
     /// From now on the replies to an event are shown here and by nobody else; those to earlier ones are anybody's again.
@@ -213,31 +213,19 @@ impl<'a> Connector<'a> {
         &mut self,
         open: &OpenQuestion,
         press: Press,
-        topic: &str,
         patience: Duration,
         show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
     ) -> Result<Ended, Failure> {
-        let Some(data) = open.question.data(press) else {
-            return Err(Failure::Plain(format!("this question cannot be answered with {}", press.as_str())));
+        self.attend(&open.external_id);
+        // By its id: the buttons' words are for who was asked, and no listing shows them.
+        match press {
+            Press::Approve => self.client.approve(&open.question.approval_id).await?,
+            Press::Deny => self.client.deny(&open.question.approval_id).await?,
         };
-        let id = fresh_id();
-        self.attend(&id);
-        self.presences.extend(Presence::announce(&self.home, &open.external_id));
-        let answer = self.post(id, press.as_str(), topic, Some(data)).await?;
-        match self.wait(&answer, patience, show).await? {
-            // The answer was taken: nothing is said to it, but the turn that waited goes on.
-            Ended::Silent => self.wait(&open.event, patience, show).await,
-            refused @ (Ended::Answered | Ended::Asked | Ended::Failed | Ended::TimedOut) => Ok(refused),
-        }
+        self.wait(&open.event, patience, show).await
     }
 
-    async fn post(
-        &self,
-        id: String,
-        text: &str,
-        topic: &str,
-        data: Option<&str>,
-    ) -> Result<EventId, Failure> {
+    async fn post(&self, id: String, text: &str, topic: &str) -> Result<EventId, Failure> {
         let event = IngestRequest {
             source: SOURCE.to_owned(),
             idempotency_key: format!("{SOURCE}:{id}"),
@@ -246,7 +234,7 @@ impl<'a> Connector<'a> {
             user_id: USER.to_owned(),
             text: text.to_owned(),
             occurred_at: SystemClock::start().now().to_rfc3339(),
-            metadata: data.map(|data| [("data".to_owned(), data.into())].into_iter().collect()),
+            metadata: None,
         };
         self.client.ingest(&event).await?.event_id.ok_or_else(|| Failure::Coded {
             code: "channel_off",

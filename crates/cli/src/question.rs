@@ -46,12 +46,6 @@ impl Question {
         let PromptPayload { question, verbatim, .. } = &self.payload;
         (!verbatim.is_empty()).then(|| format!("{question}\n\n{}", indented(verbatim)))
     }
-
-    /// What the button sends.
-    pub(crate) fn data(&self, press: Press) -> Option<&str> {
-        let ending = format!(":{}", press.as_str());
-        self.payload.buttons.iter().map(|button| button.data.as_str()).find(|data| data.ends_with(&ending))
-    }
 }
 
 /// Set off from the words around it.
@@ -70,10 +64,7 @@ mod tests {
     fn a_payload_with_buttons_is_a_question() {
         let payload = json!({"approvalId": "apv_01ARZ3NDEKTSV4RRFFQ69G5FAV", "buttons": [
             {"label": "Approve", "data": "apr_X:approve"}, {"label": "Deny", "data": "apr_X:deny"}]});
-        let question = Question::of(Some(&payload)).unwrap();
-        assert_eq!(question.data(Press::Approve), Some("apr_X:approve"));
-        assert_eq!(question.data(Press::Deny), Some("apr_X:deny"));
-        assert_eq!(question.shown(), None);
+        assert_eq!(Question::of(Some(&payload)).unwrap().shown(), None);
         let mut payload = payload;
         payload["question"] = json!("May I?");
         payload["verbatim"] = json!("  next: now\n\nwhat: \"*x*\"");

@@ -66,7 +66,7 @@ async fn a_refusal_keeps_its_code_and_its_details() {
 
 #[tokio::test]
 async fn a_command_says_everything_with_its_address() {
-    let row = r#"{"approvalId":"apv_01ARZ3NDEKTSV4RRFFQ69G5FAV","eventId":"evt_01ARZ3NDEKTSV4RRFFQ69G5FAV","source":"cli","topicKey":"t","userId":"u","toolName":"a.b","toolArgumentsJson":"{}","status":"approved","resolvedBy":"owner","resolvedAt":null,"expiresAt":"2026-02-15T20:30:00.000Z","createdAt":"2026-02-15T20:15:00.000Z"}"#;
+    let row = r#"{"approvalId":"apv_01ARZ3NDEKTSV4RRFFQ69G5FAV","eventId":"evt_01ARZ3NDEKTSV4RRFFQ69G5FAV","source":"cli","topicKey":"t","userId":"u","toolName":"a.b","toolArgumentsJson":"{}","question":"May I?","verbatim":"","status":"approved","resolvedBy":"owner","resolvedAt":null,"expiresAt":"2026-02-15T20:30:00.000Z","createdAt":"2026-02-15T20:15:00.000Z"}"#;
     let (client, asked) = answering("200 OK", "content-type: application/json\r\n", row);
     let approved = client.approve(&"apv_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap()).await.unwrap();
     assert_eq!(serde_json::to_string(&approved).unwrap(), row);

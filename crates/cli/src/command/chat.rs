@@ -149,7 +149,7 @@ async fn say(
             connector.wait(&event, args.wait, &mut show).await?
         }
         Saying::Press(press) => match connector.open_question(&args.topic).await? {
-            Some(open) => connector.answer(&open, press, &args.topic, args.wait, &mut show).await?,
+            Some(open) => connector.answer(&open, press, args.wait, &mut show).await?,
             None => {
                 talk("(no question is open in this conversation; `cortex approvals list` shows all)");
                 return Ok(Turned::Unanswered);

@@ -124,7 +124,10 @@ fn a_chat_answers_its_newest_question() {
     assert!(prompt.starts_with("May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: "), "{prompt}");
     let (verbatim, rest) = rest.split_once("  what: \"stretch\"\n").unwrap();
     assert!(verbatim.contains("\n\n    cron 0 9 * * 1-5 in UTC\n"), "{verbatim}");
-    assert_eq!(rest, "You said: yes\nApproved: schedule.create runs now.\nSo be it.\n");
+    let told = "I am waiting for your answer about schedule.create, and a plain word does not decide it. ";
+    let rest = rest.strip_prefix(told).unwrap();
+    let (_, rest) = rest.split_once('\n').unwrap();
+    assert_eq!(rest, "Approved: schedule.create runs now.\nSo be it.\n");
     assert_eq!(
         ran.stderr,
         "(/approve or /deny)\n(no question is open in this conversation; `cortex approvals list` shows all)\n"
@@ -142,7 +145,7 @@ fn a_chat_answers_what_was_asked_elsewhere_in_its_conversation() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.stdout.starts_with("Denied: schedule.create will not run.\n"), "{}", ran.stdout);
     let row = cortex.json(&["approvals", "show", &id, "--json"]);
-    assert_eq!((&row["status"], &row["resolvedBy"]), (&json!("denied"), &json!("cli:owner")));
+    assert_eq!((&row["status"], &row["resolvedBy"]), (&json!("denied"), &json!("owner")));
     assert_eq!(jobs(&cortex), 0);
 }
 

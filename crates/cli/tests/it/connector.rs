@@ -82,7 +82,7 @@ fn a_connector_with_wrong_settings_is_shown_so_and_not_started_again() {
     let refusal = shown["refusals"]["lastError"].as_str().unwrap();
     assert!(refusal.contains("check connectors.telegram.token") && shown["refusals"]["lastAt"].is_string());
     let table = cortex.run(&["connector", "status"]).stdout;
-    assert!(table.contains("last refusal") && table.contains("Z: "), "{table}");
+    assert!(table.contains("LAST REFUSAL") && table.contains("Z: "), "{table}");
     assert_eq!(cortex.run(&["send", "hello"]).code, Some(0), "the server itself is well");
     let doctor = cortex.run(&["doctor"]);
     assert!(doctor.stdout.contains("telegram is misconfigured"), "{}", doctor.stdout);

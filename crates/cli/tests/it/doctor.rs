@@ -82,6 +82,7 @@ fn an_empty_place_is_no_problem_and_is_told_how_to_begin() {
             model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
             memory    ok       kept in this home
             openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it
+            children  ok       skills and MCP servers are kept from this home and its keys
             channels  ok       all are live
             problems: 0, warnings: 3
         "#]],
@@ -132,6 +133,11 @@ fn programs_get_the_same_as_json() {
               "message": "connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it"
             },
             {
+              "check": "children",
+              "state": "ok",
+              "message": "skills and MCP servers are kept from this home and its keys"
+            },
+            {
               "check": "channels",
               "state": "ok",
               "message": "all are live"
@@ -174,6 +180,7 @@ fn a_running_home_and_the_same_home_stopped() {
             model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
             memory    ok       kept in this home
             openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it
+            children  ok       skills and MCP servers are kept from this home and its keys
             users     ok       who talks and whose accounts belong together is clear
             channels  ok       all are live
             vectors   ok       0 of 0 texts have a vector of cortex-static-1
@@ -203,6 +210,7 @@ fn a_running_home_and_the_same_home_stopped() {
             model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
             memory    ok       kept in this home
             openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it
+            children  ok       skills and MCP servers are kept from this home and its keys
             users     ok       who talks and whose accounts belong together is clear
             channels  ok       all are live
             vectors   ok       0 of 0 texts have a vector of cortex-static-1

@@ -12,10 +12,9 @@ use cortex_types::{Clock, LeaseToken, OutboxId};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use ulid::Ulid;
 
@@ -81,6 +80,12 @@ enum Carried {
     Stopped,
 }
 
+/// Ends when the platform cannot be reached.
+async fn went_away(reachable: &mut watch::Receiver<bool>) {
+    // Its sender lives as long as the connector.
+    drop(reachable.wait_for(|is_reachable| !is_reachable).await);
+}
+
 impl<P: Platform> Connector<P> {
     pub(super) async fn deliver(&self) {
         let (lanes, arriving) = mpsc::channel(LANES_MAX);
@@ -102,15 +107,16 @@ impl<P: Platform> Connector<P> {
             }
         }
         let mut backoff = Backoff::new();
+        let mut reachable = self.is_reachable.subscribe();
         while !self.stop.is_cancelled() {
             let asked = Instant::now();
-            // A claim costs an attempt: a platform that is away for an hour must not use them all up.
-            let claimed = match self.is_reachable.load(Ordering::Relaxed) {
-                true => tokio::select! {
-                    () = self.stop.cancelled() => return,
-                    claimed = self.claim() => claimed,
-                },
-                false => Ok(None),
+            // A claim costs an attempt: a platform that is away for an hour must not use them all up, not even by a poll
+            // that waited when it went.
+            let claimed = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                () = went_away(&mut reachable) => Ok(None),
+                claimed = self.claim() => claimed,
             };
             let wait = match claimed {
                 Ok(Some(found)) => {

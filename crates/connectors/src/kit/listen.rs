@@ -4,7 +4,6 @@ use super::backoff::Backoff;
 use super::notebook::NotebookError;
 use super::platform::{Ear, Happening, Inbound, Platform, PlatformError};
 use super::run::{Connector, ConnectorFailure, Stopped};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Why dealing with something ended early.
@@ -36,7 +35,7 @@ impl<P: Platform> Connector<P> {
                 heard = ear.next(cursor.as_deref()) => heard,
             };
             let is_away = matches!(&heard, Err(PlatformError::Transient(_)));
-            self.is_reachable.store(!is_away, Ordering::Relaxed);
+            self.is_reachable.send_replace(!is_away);
             let wait = match heard {
                 Ok(batch) => match self.take_all(batch).await {
                     Ok(()) => {

@@ -10,9 +10,8 @@ use cortex_api::Client;
 use cortex_types::SystemClock;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +64,7 @@ pub struct Connector<P> {
     /// Topics whose first message could not be delivered, and when; see `delivery`.
     pub(super) troubled: Mutex<HashMap<String, Instant>>,
     /// Whether the platform answered when we listened last.
-    pub(super) is_reachable: AtomicBool,
+    pub(super) is_reachable: watch::Sender<bool>,
     /// Something may be in the outbox.
     pub(super) wake: Notify,
     pub(super) follow: mpsc::Sender<Followed>,
@@ -93,7 +92,7 @@ impl<P: Platform> Connector<P> {
             tries: Mutex::default(),
             in_hand: Mutex::default(),
             troubled: Mutex::default(),
-            is_reachable: AtomicBool::new(true),
+            is_reachable: watch::Sender::new(true),
             wake: Notify::new(),
             follow,
             followed: Some(followed),

@@ -54,6 +54,7 @@ async fn memory_tells_its_numbers_and_how_far_its_vectors_are() {
         "embedder": {"model": "cortex-static-1", "dims": 256},
         "vectors": {"texts": 0, "done": 0},
         "reembedding": {"isRunning": false, "lastError": null},
+        "engramUrl": null,
     });
     assert_eq!(server.get("/api/v2/memory/status").await.seen(), (200, empty));
     let facts = "{\"content\": \"the owl is old\"}\n{\"content\": \"tea is at five\"}\n";

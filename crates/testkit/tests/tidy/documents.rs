@@ -27,9 +27,11 @@ const WORDS: &[&str] = &[
     "outbox",
     "run",
     "schedule",
+    "share",
     "sidecar",
     "skill",
     "slot",
+    "speaker",
     "step",
     "subcortex",
     "summary",
@@ -40,6 +42,7 @@ const WORDS: &[&str] = &[
     "topic",
     "turn",
     "usage",
+    "watchdog",
 ];
 
 fn glossary_defines_the_words(tree: &[File]) -> Vec<String> {

@@ -67,7 +67,7 @@ async fn a_program_without_a_key_answers_no_question() {
     for list in ["/api/v2/outbox".to_owned(), format!("/api/v2/events/{asked}/trace")] {
         let shown = server.get(&list).await.text();
         let token = press.split(':').next().unwrap();
-        assert!(shown.contains("May I run") && !shown.contains(token), "{list}: {shown}");
+        assert!(shown.contains("May I add a reminder") && !shown.contains(token), "{list}: {shown}");
     }
     let mut stranger = TestConnector::connect(&server, "").await;
     stranger.send(&claiming("cli", "cli", "2", &press)).await;
