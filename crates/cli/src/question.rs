@@ -18,13 +18,6 @@ pub(crate) enum Press {
 }
 
 impl Press {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Deny => "deny",
-        }
-    }
-
     /// What has happened when it was pressed.
     pub(crate) fn done(self) -> &'static str {
         match self {

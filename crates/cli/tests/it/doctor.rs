@@ -180,8 +180,8 @@ fn a_running_home_and_the_same_home_stopped() {
             model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
             memory    ok       kept in this home
             openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it
-            children  ok       skills and MCP servers are kept from this home and its keys
             users     ok       who talks and whose accounts belong together is clear
+            children  ok       skills and MCP servers are kept from this home and its keys
             channels  ok       all are live
             vectors   ok       0 of 0 texts have a vector of cortex-static-1
             outbox    ok       no message is dead
@@ -210,8 +210,8 @@ fn a_running_home_and_the_same_home_stopped() {
             model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
             memory    ok       kept in this home
             openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it
-            children  ok       skills and MCP servers are kept from this home and its keys
             users     ok       who talks and whose accounts belong together is clear
+            children  ok       skills and MCP servers are kept from this home and its keys
             channels  ok       all are live
             vectors   ok       0 of 0 texts have a vector of cortex-static-1
             outbox    ok       no message is dead
