@@ -69,6 +69,13 @@ pub(crate) const STEPS: &[Step] = &[
         inside: &[("power loss and failed syncs", STRACE)],
         in_quick: false,
     },
+    // On the program that the faults just built.
+    Step {
+        name: "attacks",
+        ways: &[by(&["cargo", "xtask", "attacks", "--short"])],
+        inside: &[],
+        in_quick: false,
+    },
 ];
 
 const fn by(command: &'static [&'static str]) -> Way {

@@ -60,10 +60,7 @@ pub(super) fn confine_server(closed: &[PathBuf], named: &[PathBuf]) -> io::Resul
     let all = AccessFs::from_all(NEWEST);
     let restricted = || -> Result<(), RulesetError> {
         if closed.is_empty() {
-            // Only for the right to gain rights, which goes along with every ruleset.
-            let nothing: BitFlags<AccessFs> = AccessFs::MakeBlock.into();
-            let open = Ruleset::default().handle_access(nothing)?.create()?;
-            return open.add_rules(path_beneath_rules(["/"], nothing))?.restrict_self().map(drop);
+            return without_new_rights();
         }
         Ruleset::default()
             .handle_access(all)?
@@ -76,6 +73,19 @@ pub(super) fn confine_server(closed: &[PathBuf], named: &[PathBuf]) -> io::Resul
             .map(drop)
     };
     restricted().map_err(io::Error::other)
+}
+
+/// Takes from the process between the server and a program what it has no use for.
+pub(super) fn confine_host() -> io::Result<()> {
+    limit(Resource::Core, 0)?;
+    without_new_rights().map_err(io::Error::other)
+}
+
+/// The right to gain rights goes along with every ruleset, even with one that forbids nothing.
+fn without_new_rights() -> Result<(), RulesetError> {
+    let nothing: BitFlags<AccessFs> = AccessFs::MakeBlock.into();
+    let open = Ruleset::default().handle_access(nothing)?.create()?;
+    open.add_rules(path_beneath_rules(["/"], nothing))?.restrict_self().map(drop)
 }
 
 /// The fewest paths that together are everything below `folder` but the closed ones.

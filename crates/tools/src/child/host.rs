@@ -1,7 +1,7 @@
 //! The process between the server and a program of others: it confines the program before its first step, hands its
 //! input on, and ends it with everything it started when the server is gone.
 
-use super::confinement::{confine_server, end_with_parent};
+use super::confinement::{confine_host, confine_server, end_with_parent};
 use crate::descriptors;
 use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process_group};
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,7 @@ fn become_program(order: &HostOrder, program: &OsString, args: &[OsString]) -> i
 
 /// The first step stays: its input is the line to the server.
 fn mind(mut second: Command, order: HostOrder, program: &OsString, args: &[OsString]) -> io::Result<u8> {
+    confine_host()?;
     let minder = getpid().as_raw_pid();
     let order =
         serde_json::to_string(&HostOrder { minder: Some(minder), ..order }).map_err(io::Error::other)?;
