@@ -156,6 +156,10 @@ pub(crate) async fn bare_answer(parts: &Parts, event: &Event) -> Result<Option<T
     let now = parts.clock.now();
     let open = parts.store.approvals().open_for(event.topic.clone(), event.user_id.clone(), now, 2).await?;
     let [asked] = open.as_slice() else { return Ok(None) };
+    // Words that were sent before the question was asked do not answer it.
+    if asked.created_at > event.created_at {
+        return Ok(None);
+    }
     if parts.config.bare_words {
         return decide_by(parts, event, ApprovalKey::Id(asked.id.clone()), decision).await.map(Some);
     }

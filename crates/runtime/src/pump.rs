@@ -52,10 +52,11 @@ impl Pump {
     /// Claims and runs until `stop`, then lets running turns finish within the drain time and parks the rest.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
+            // In every round: under load nothing is ever due by time alone.
+            self.look_for_stranded().await;
             let sleep = self.claim().await;
             match self.wait(sleep, &stop).await {
-                Wake::Arrived => {}
-                Wake::Due => self.look_for_stranded().await,
+                Wake::Arrived | Wake::Due => {}
                 Wake::Ended(ended) => {
                     self.settle(ended).await;
                     while let Some(ended) = self.turns.try_join_next_with_id() {

@@ -4,7 +4,7 @@ use crate::refusal::Refusal;
 use axum::extract::FromRequestParts;
 use cortex_api::ErrorCode;
 use cortex_store::{ConnectorKey, KeyRow};
-use cortex_types::KeyId;
+use cortex_types::{CLI_SOURCE, KeyId, OPENAI_SOURCE};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -72,6 +72,10 @@ impl Caller {
     pub(crate) fn may_use(&self, source: &str) -> Result<(), Refusal> {
         match self {
             Self::Owner | Self::Anybody => Ok(()),
+            // Keys for those could be made once; what is there is the owner's alone.
+            Self::Connector(_) if [CLI_SOURCE, OPENAI_SOURCE].contains(&source) => {
+                Err(Refusal::because(ErrorCode::Forbidden, "this source is the owner's alone"))
+            }
             Self::Connector(key) if key.source == source => Ok(()),
             Self::Connector(key) => {
                 let detail = format!("this key may only use the source {}", key.source);

@@ -35,8 +35,9 @@ use recent::RecentAnswers;
 const HANDSHAKES_MAX: usize = 32;
 /// Sockets without a good session that are open until they have read why; a further one is refused unopened.
 const REFUSED_MAX: usize = 32;
-/// Sockets open at once.
-const SOCKETS_MAX: usize = 4_096;
+/// Sockets open at once: as many as the shares of the owner, of connectors and of strangers have together, so that none of
+/// them takes another's place here.
+const SOCKETS_MAX: usize = 3 * 4_096;
 /// How long the check of a session may take, and the wait for it.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 /// How long a socket that is refused may take to go.

@@ -302,9 +302,10 @@ impl Shares {
     }
 }
 
-/// One household has one IPv4 address, or 2^64 of IPv6.
+/// One household has one IPv4 address, or 2^64 of IPv6; this machine has one share, though it has many addresses.
 fn network_of(peer: IpAddr) -> IpAddr {
     match peer {
+        _ if peer.to_canonical().is_loopback() => IpAddr::from([127, 0, 0, 1]),
         IpAddr::V4(_) => peer,
         IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
             Some(ip) => IpAddr::V4(ip),

@@ -119,7 +119,8 @@ fn put_in_place(manifest: &Manifest, staging: &Staging, home: &Home) -> Result<O
         if let Some(folder) = old.parent() {
             make_folder(folder)?;
         }
-        if old.exists() {
+        // The log of a database that somebody took away would be read into the new one.
+        if ["", "-wal", "-shm"].iter().any(|ending| beside(&old, ending).exists()) {
             let kept_as = aside.join(&file.name);
             make_folder(kept_as.parent().unwrap_or(&aside))?;
             keep(&old, &kept_as).map_err(|error| HomeError::from_io(&old, error))?;
@@ -133,12 +134,7 @@ fn put_in_place(manifest: &Manifest, staging: &Staging, home: &Home) -> Result<O
 
 /// Keeps a file under a second name. Its log goes into it first: left beside the new database, it would be read into that.
 fn keep(old: &Path, kept_as: &Path) -> std::io::Result<()> {
-    let beside = |path: &Path, ending: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(ending);
-        PathBuf::from(name)
-    };
-    let has_log = beside(old, "-wal").exists();
+    let has_log = old.exists() && beside(old, "-wal").exists();
     // A database that is too damaged for it is kept with its log as they are.
     if has_log && fold_log(old).is_err() {
         std::fs::rename(old, kept_as)?;
@@ -150,6 +146,12 @@ fn keep(old: &Path, kept_as: &Path) -> std::io::Result<()> {
         return Ok(());
     }
     std::fs::copy(old, kept_as).map(drop)
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 fn make_folder(path: &Path) -> Result<(), HomeError> {

@@ -145,12 +145,18 @@ pub(crate) async fn prepare(
 
 /// Skills of the server's own that show or change what the owner keeps here.
 const OWNERS_SKILLS: [&str; 3] = ["memory", "session", "schedule"];
+/// The one skill whose answers are nobody's secret.
+const EVERYBODYS_SKILL: &str = "time";
 
-/// Whether a turn of this standing may use a tool.
+/// Whether a turn of this standing may use a tool. A stranger gets none that runs unasked: calendars, pages of the
+/// owner's network and everything that skills and MCP servers read are the owner's. What changes something asks, and
+/// the owner alone answers.
 pub(crate) fn is_open_to(standing: Standing, tool: &ToolDefinition) -> bool {
-    standing.sees_memory()
-        || tool.source != ToolSource::BuiltIn
-        || !OWNERS_SKILLS.contains(&tool.name.skill())
+    let is_built_in = tool.source == ToolSource::BuiltIn;
+    let skill = tool.name.skill();
+    let is_everybodys = is_built_in && skill == EVERYBODYS_SKILL;
+    let is_owners = is_built_in && OWNERS_SKILLS.contains(&skill);
+    standing.sees_memory() || is_everybodys || (tool.mutation == Mutation::Mutates && !is_owners)
 }
 
 /// What an approval of this call by this user in this topic is bound to.

@@ -37,7 +37,8 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
     let context = call_context(parts, event, cancel);
     let ran = parts.tools.run(&cleared, &context, parts.config.tool_timeout).await;
     fail_point!("tool.after_run");
-    let is_its_own_text = matches!(ran, Ok(_) | Err(ToolCallError::Failed(_)));
+    // A refusal or a break may be told in words of the far side; only a time that is over is told in ours.
+    let is_its_own_text = !matches!(ran, Err(ToolCallError::TimedOut(_)));
     let (text, ending) = match ran {
         Ok(outcome) => (marked(cleared.definition(), outcome.text), ToolEnding::Done),
         Err(ToolCallError::Failed(text)) => (marked(cleared.definition(), text), ToolEnding::Failed),

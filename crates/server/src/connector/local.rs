@@ -5,19 +5,21 @@ use cortex_types::limits::LOCAL_NAME_CHARS_MAX;
 use cortex_types::{Clock, Speaker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 /// Those that were heard of, by the name they give themselves. Sockets watch it: trust that changes ends them.
 pub(crate) struct LocalConnectors {
     store: Store,
     clock: Arc<dyn Clock>,
     known: watch::Sender<Arc<BTreeMap<String, LocalConnector>>>,
+    /// One change at a time, from the disk to what is in force: what was read before trust ended must not bring it back.
+    changes: Mutex<()>,
 }
 
 impl LocalConnectors {
     pub(crate) async fn read(store: Store, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let known = by_name(store.connectors().locals().await?);
-        Ok(Self { store, clock, known: watch::Sender::new(known) })
+        Ok(Self { store, clock, known: watch::Sender::new(known), changes: Mutex::default() })
     }
 
     /// Who speaks when a connector without a key calls itself so.
@@ -54,6 +56,7 @@ impl LocalConnectors {
     /// Notes that a connector without a key is here, and tells the owner the first time.
     pub(super) async fn hear(&self, connector_id: &str, source: &str) -> Result<(), StoreError> {
         let is_new = !self.known.borrow().contains_key(connector_id);
+        let _one_at_a_time = self.changes.lock().await;
         let now = self.clock.now();
         let connectors = self.store.connectors();
         connectors.hear_local(connector_id.to_owned(), source.to_owned(), now).await?;
@@ -91,6 +94,7 @@ impl LocalConnectors {
         connector_id: &str,
         source: Option<String>,
     ) -> Result<bool, StoreError> {
+        let _one_at_a_time = self.changes.lock().await;
         let now = self.clock.now();
         let is_known = self.store.connectors().set_trust(connector_id.to_owned(), source, now).await?;
         self.refresh().await?;

@@ -16,6 +16,10 @@ pub(super) fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
+pub(super) fn confine_host() -> io::Result<()> {
+    without_core_files()
+}
+
 pub(super) fn confine_server(_closed: &[PathBuf], _named: &[PathBuf]) -> io::Result<()> {
     without_core_files()
 }
