@@ -67,6 +67,23 @@ async fn a_source_that_calls_everything_urgent_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
+async fn three_hundred_names_without_a_key_have_one_share_of_the_turns() {
+    let store = TempStore::create();
+    for number in 0..300 {
+        let text = format!("stranger {number}");
+        accept(&store, &topic(&format!("local:{number:03}"), "chat"), &text, Priority::Normal).await;
+    }
+    let flying = claim(&store, 2, NOW).await;
+    assert_eq!(flying.len(), 2);
+    for text in ["mine 1", "mine 2"] {
+        accept(&store, &topic("telegram", text), text, Priority::Normal).await;
+    }
+    let next = claim_texts(&store, 3, NOW).await;
+    assert_eq!(next[..2], ["mine 1", "mine 2"], "strangers have two turns already");
+    assert!(next[2].starts_with("stranger"), "{next:?}");
+}
+
+#[tokio::test]
 async fn a_topic_has_one_event_in_flight_and_goes_in_order_of_arrival() {
     let store = TempStore::create();
     let chat = topic("telegram", "chat");
