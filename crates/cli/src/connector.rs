@@ -189,7 +189,7 @@ impl<'a> Connector<'a> {
     /// From now on the replies to an event are shown here and by nobody else; those to earlier ones are anybody's again.
     fn attend(&mut self, external_id: &str) {
         // Announced a second time it would be taken for somebody else's, and lost.
-        if self.presences.iter().any(|presence| presence.is_for(&self.home, external_id)) {
+        if self.presences.iter().any(|presence| presence.is_for(external_id)) {
             return;
         }
         self.presences = Presence::announce(&self.home, external_id).into_iter().collect();

@@ -12,11 +12,6 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// Whether it is announced for this event.
-    pub(super) fn is_for(&self, home: &Home, external_id: &str) -> bool {
-        path(home, external_id).is_some_and(|path| path == self.path)
-    }
-
     /// Announces that this process waits. Without a home that can be written it goes without: others then show the reply, too.
     pub(super) fn announce(home: &Home, external_id: &str) -> Option<Self> {
         let path = path(home, external_id)?;
