@@ -139,7 +139,7 @@ fn check_endings(rows: &Rows, stage: Stage) -> Vec<Violation> {
         let expected = expected::of(&event.text);
         let ended_well = match (event.state, &expected.ending) {
             (EventState::Done, Ending::Answer(reply)) => {
-                found.extend(halfway(event, is_exchange(turns, event, reply), "history"));
+                found.extend(halfway(event, is_exchange(turns, event, reply, &expected), "history"));
                 found.extend(halfway(event, is_answered(messages, reply, &expected), "outbox"));
                 found.extend(halfway(event, event.steps == expected.steps, "journal"));
                 true
@@ -151,7 +151,8 @@ fn check_endings(rows: &Rows, stage: Stage) -> Vec<Violation> {
             }
             (EventState::Pending | EventState::Processing | EventState::Waiting, _) => {
                 let is_quiet = messages.iter().all(|message| may_come_before(&message.text, &expected));
-                found.extend(halfway(event, turns.is_empty() && is_quiet, "not ended"));
+                let is_begun = turns.is_empty() || (expected.asks && is_asked(turns, event));
+                found.extend(halfway(event, is_begun && is_quiet, "not ended"));
                 stage == Stage::Crashed
             }
             (EventState::Done, Ending::Failure)
@@ -189,10 +190,24 @@ fn may_come_before(text: &str, expected: &Expected) -> bool {
     expected.asks && kinds.iter().any(|is_one| is_one(text))
 }
 
-fn is_exchange(turns: &[&TurnRow], event: &EventRow, reply: &str) -> bool {
-    matches!(turns[..], [user, assistant]
-        if user.speaker == Speaker::User && user.content == event.text
-            && assistant.speaker == Speaker::Assistant && assistant.content == reply)
+/// The person's words and the reply; where a person was asked, what they were asked stands between.
+fn is_exchange(turns: &[&TurnRow], event: &EventRow, reply: &str, expected: &Expected) -> bool {
+    let Some((answer, before)) = turns.split_last() else { return false };
+    let is_begun = match expected.asks {
+        true => is_asked(before, event),
+        false => matches!(before, [user] if is_said(user, event)),
+    };
+    is_begun && answer.speaker == Speaker::Assistant && answer.content == reply
+}
+
+/// What history has of an event while a person is asked about it.
+fn is_asked(turns: &[&TurnRow], event: &EventRow) -> bool {
+    matches!(turns, [user, question] if is_said(user, event)
+        && question.speaker == Speaker::Assistant && expected::is_asked_line(&question.content))
+}
+
+fn is_said(turn: &TurnRow, event: &EventRow) -> bool {
+    turn.speaker == Speaker::User && turn.content == event.text
 }
 
 /// Every run sends with one priority, so turns of a topic follow arrival and never overlap.

@@ -52,6 +52,11 @@ pub(crate) fn is_question(text: &str) -> bool {
     text.starts_with("May I add a reminder")
 }
 
+/// Whether a line of the history says what a person was asked.
+pub(crate) fn is_asked_line(text: &str) -> bool {
+    text.starts_with(&format!("[asked the user to approve {ASKING_TOOL} "))
+}
+
 /// Whether a message says that the question was answered with yes.
 pub(crate) fn is_approval(text: &str) -> bool {
     text.starts_with(&format!("Approved: {ASKING_TOOL} "))

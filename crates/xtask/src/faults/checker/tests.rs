@@ -204,6 +204,9 @@ fn asking_story(before_the_answer: &[&str]) -> Story {
     shown[0].text = format!("re: {text}");
     story.rows.turns[0].content.clone_from(&text);
     story.rows.turns[1].content = format!("re: {text}");
+    let asked = "[asked the user to approve schedule.create {}: they approved it]".to_owned();
+    let question = TurnRow { content: asked, ..story.rows.turns[1].clone() };
+    story.rows.turns.insert(1, question);
     story.rows.messages[0].text = format!("re: {text}");
     (story.rows.events[0].text, story.rows.events[0].steps) = (text, 6);
     for (place, text) in before_the_answer.iter().enumerate() {
@@ -243,7 +246,7 @@ fn a_question_comes_before_its_answer_once() {
 fn an_event_that_waits_has_asked_and_not_answered() {
     let mut story = asking_story(&["May I add a reminder: stretch, ..."]);
     story.rows.events[0].state = EventState::Waiting;
-    story.rows.turns.drain(..2);
+    story.rows.turns.remove(2);
     let found = check(&story.history, &story.rows, Stage::Crashed);
     assert!(
         found.iter().any(|found| matches!(found, Violation::Halfway { what: "not ended", .. })),
