@@ -124,9 +124,9 @@ fn a_chat_answers_its_newest_question() {
     assert!(prompt.starts_with("May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: "), "{prompt}");
     let (verbatim, rest) = rest.split_once("  what: \"stretch\"\n").unwrap();
     assert!(verbatim.contains("\n\n    cron 0 9 * * 1-5 in UTC\n"), "{verbatim}");
-    let told = "I am waiting for your answer about schedule.create, and a plain word does not decide it. ";
+    let told = "I am waiting for your answer about schedule.create, and a plain word does not decide it. Press Approve or Deny \
+                under the question, or send the exact words that stand there. `cortex approvals list` shows it, too.\n";
     let rest = rest.strip_prefix(told).unwrap();
-    let (_, rest) = rest.split_once('\n').unwrap();
     assert_eq!(rest, "Approved: schedule.create runs now.\nSo be it.\n");
     assert_eq!(
         ran.stderr,
