@@ -99,8 +99,7 @@ impl Stripper {
     pub(crate) fn safe(&self) -> SafeText<'_> {
         let line = &self.open_line;
         // Whether a line opens a fence is known at its end.
-        let undecided =
-            self.fence.is_none() && self.plain.is_none() && opened(line, self.in_list).is_some();
+        let undecided = self.fence.is_none() && self.plain.is_none() && opened(line, self.in_list).is_some();
         let held = held_back(line, undecided);
         let (open, targets) = match self.fence {
             Some(_) => (line.clone(), self.targets.clone()),

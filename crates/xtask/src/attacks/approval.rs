@@ -161,6 +161,15 @@ fn foreign_page(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let token = token_in(&answer.json()).context("the answer names the page")?;
     let page = |method: &'static str| Request::new(method, format!("/approve/{token}"));
     let own = target.ask(&page("GET"))?;
+    let policy = own.header("content-security-policy").unwrap_or_default();
+    for word in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"] {
+        judgement.demand(policy.contains(word), || format!("the page's policy lacks {word}: {policy}"));
+    }
+    let nosniff = own.header("x-content-type-options");
+    judgement.demand(nosniff == Some("nosniff"), || format!("nosniff is {nosniff:?}"));
+    let whole = format!("{token}:approve");
+    judgement
+        .demand(token.len() >= 26 && whole.len() <= 64, || format!("a token of {} letters", token.len()));
     judgement.control(own.code == 200 && own.text().contains("<form"), || format!("no page: {}", own.code));
     let cross = |request: Request| {
         request

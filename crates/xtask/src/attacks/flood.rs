@@ -165,8 +165,7 @@ fn small_values(arena: &Arena, judgement: &mut Judgement, path: &str, mib: usize
             format!(r#"{{"model":"cortex","messages":[{{"role":"user","content":[{filler}{{}}]}}]}}"#),
         ),
     };
-    let request =
-        Request::new("POST", path).key(&key).header("content-type", "application/json").body(body);
+    let request = Request::new("POST", path).key(&key).header("content-type", "application/json").body(body);
     let port = target.port;
     beside(&target, judgement, (8, 8), |tide, _| {
         while tide.goes_on() {
@@ -263,7 +262,8 @@ fn endless_page() -> Result<SocketAddr> {
         for mut stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
                 let chunk = format!("10000\r\n{}\r\n", "word ".repeat(13_108).split_at(65_536).0);
-                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n";
+                let head =
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n";
                 let mut goes_on = stream.write_all(head.as_bytes()).is_ok();
                 while goes_on {
                     goes_on = stream.write_all(chunk.as_bytes()).is_ok();

@@ -129,8 +129,7 @@ impl InboxModel {
             stranger if stranger.starts_with("local:") => "local:",
             known => known.as_str(),
         };
-        let mut running: Vec<&str> =
-            self.in_state(InboxStatus::Processing).into_iter().map(sharer).collect();
+        let mut running: Vec<&str> = self.in_state(InboxStatus::Processing).into_iter().map(sharer).collect();
         let mut chosen = Vec::new();
         while chosen.len() < limit {
             let leads = |index: usize| {

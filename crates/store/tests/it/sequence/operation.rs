@@ -260,13 +260,19 @@ fn operation(mix: Mix) -> impl Strategy<Value = Operation> {
         mix.outbox => outbox().prop_map(Operation::Outbox),
         mix.approval => approval().prop_map(Operation::Approval),
         mix.schedule => schedule().prop_map(Operation::Schedule),
-        4 => prop::array::uniform4(mode()).prop_map(|modes| Operation::SetModes { modes }),
-        2 => prop::bool::weighted(0.7).prop_map(|is_known| Operation::LearnChannel { is_known }),
+        6 => change_of_modes(),
         5 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
         12 => (-1..2_i64).prop_map(|offset_ms| Operation::AdvanceToNext { offset_ms }),
         mix.kills => Just(Operation::Crash),
         mix.kills => interrupted().prop_map(Operation::CrashDuring),
         mix.kills => Just(Operation::Restart),
+    ]
+}
+
+fn change_of_modes() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        2 => prop::array::uniform4(mode()).prop_map(|modes| Operation::SetModes { modes }),
+        1 => prop::bool::weighted(0.7).prop_map(|is_known| Operation::LearnChannel { is_known }),
     ]
 }
 
