@@ -58,7 +58,7 @@ fn shapes(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         format!("a schedule is made without its id: {} {}", made.code, made.text())
     });
     let shown = target.owner_get(&format!("/api/v2/schedules/{}", id.to_string().trim_matches('"')))?;
-    judgement.control(shown["what"] == "stretch", || format!("{shown}"));
+    judgement.control(shown["description"] == "stretch", || format!("{shown}"));
     for topic in ["one", "other"] {
         target.ingest(KEY, &Said { source: "slack", topic, ..Said::at_terminal(topic, topic) })?;
     }

@@ -81,6 +81,15 @@ fn result(target: &Target, model: &FarSide, id: &str) -> Result<String> {
         .collect())
 }
 
+/// A server with this skill; none when it refuses to start and names the skill.
+fn loaded(started: Result<Target>) -> Result<Option<Target>> {
+    match started {
+        Ok(target) => Ok(Some(target)),
+        Err(error) if error.to_string().contains("skills/notes") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Starts the server of a home again, as after a change of its files.
 fn again(target: Target) -> Result<Target> {
     let Target { home, server, .. } = target;
@@ -179,8 +188,11 @@ fn sandbox(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     judgement.control(given.contains("the notes"), || format!("a harmless skill does not run: {given}"));
     for (number, (what, expression)) in REACHES.into_iter().enumerate() {
         let model = caller("notes__list")?;
-        let target = arena.server_with(&with_skill(&model, &skill("Lists notes.", expression)))?;
-        let given = result(&target, &model, &format!("reach-{number}"))?;
+        let started = arena.server_with(&with_skill(&model, &skill("Lists notes.", expression)));
+        let given = match loaded(started)? {
+            Some(target) => result(&target, &model, &format!("reach-{number}"))?,
+            None => "refused before it could run".to_owned(),
+        };
         let has_it = given.contains(KEY) || given.contains("root:x:0") || given.contains("/bin:");
         judgement.demand(!has_it, || format!("a skill has {what}: {given}"));
     }
@@ -194,13 +206,13 @@ fn outside(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         let mut setup = with_skill(&model, &source);
         setup.files[0].1 = manifest;
         setup.files.push(("elsewhere/main.js".to_owned(), source.clone()));
-        let target = arena.server_with(&setup)?;
+        let Some(target) = loaded(arena.server_with(&setup))? else { return Ok(false) };
         if let Some(link) = link {
             let main = target.home.path().join("skills/notes/main.js");
             fs::remove_file(&main)?;
             std::os::unix::fs::symlink(link, main)?;
         }
-        let target = again(target)?;
+        let Some(target) = loaded(again(target))? else { return Ok(false) };
         Ok(target.owner_get("/api/v2/tools")?.to_string().contains("notes.list"))
     };
     judgement.control(loads(manifest("main.js"), None)?, || "a skill in its folder is not loaded".to_owned());

@@ -47,7 +47,7 @@ fn words(answer: &Answer) -> String {
 }
 
 fn parallel(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
-    let script = json!({"otherwise": {"deltas": ["re: "], "say": "{{user}}", "delayMs": 5}});
+    let script = json!({"otherwise": {"deltas": ["re: "], "say": "{{user}}"}});
     let target = arena.server_with(&Setup { script, ..Setup::default() })?;
     let alone = words(&ask(&target, &chat("alone", true), "garden")?);
     judgement.control(alone == "re: alone", || format!("a stream alone hears {alone:?}"));

@@ -121,7 +121,11 @@ impl OutboxModel {
             if poll.ordered && self.waits_for_another(index, &handed_out) {
                 continue;
             }
-            if self.messages[index].status == OutboxStatus::Leased && self.is_held_back(index) {
+            // What waits was looked at when the modes changed; where a name changed, its target is looked at again.
+            let message = &self.messages[index];
+            let is_looked_at = message.status == OutboxStatus::Leased
+                || self.held.contains_key(&message.reply.topic.source);
+            if is_looked_at && self.is_held_back(index) {
                 self.messages[index].end_lease(OutboxStatus::Suppressed);
                 continue;
             }
