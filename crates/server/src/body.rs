@@ -254,7 +254,8 @@ mod tests {
         assert_eq!(refused.into_response().status(), 413);
         let read = read.load(std::sync::atomic::Ordering::Relaxed);
         assert!(read < 20, "{read} pieces were read");
-        let split = ["{\"a", "\\\"[[\": [", "1, 2]}"].map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece)));
+        let split =
+            ["{\"a", "\\\"[[\": [", "1, 2]}"].map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece)));
         let whole = r#"{"a\"[[": [1, 2]}"#;
         let body = Body::from_stream(futures::stream::iter(split));
         let weighed = read_json(body, BODY_BYTES_MAX, JSON_VALUES_BYTES_MAX).await.ok().unwrap();

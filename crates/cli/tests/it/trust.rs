@@ -43,8 +43,14 @@ fn a_connector_without_a_key_is_trusted_and_no_longer_trusted_by_its_name() {
     a_stranger_speaks(&cortex, "garden-1");
     assert_eq!(status_of(&cortex, "garden-1")["trustedSource"], Value::Null);
     refused(&cortex.run(&["connector", "trust", "garden-2"]), "no connector without a key has this name");
-    refused(&cortex.run(&["connector", "trust", "garden-1", "--source", "cli"]), "belongs to the server itself");
-    refused(&cortex.run(&["connector", "trust", "garden-1", "--source", "openai"]), "belongs to the server itself");
+    refused(
+        &cortex.run(&["connector", "trust", "garden-1", "--source", "cli"]),
+        "belongs to the server itself",
+    );
+    refused(
+        &cortex.run(&["connector", "trust", "garden-1", "--source", "openai"]),
+        "belongs to the server itself",
+    );
     assert_eq!(status_of(&cortex, "garden-1")["trustedSource"], Value::Null, "nothing of it counted");
     for time in ["first", "second"] {
         let trusted = cortex.run(&["connector", "trust", "garden-1"]);
@@ -67,10 +73,16 @@ fn a_source_that_was_learned_is_forgotten_once() {
     a_stranger_speaks(&cortex, "garden-1");
     assert_eq!(cortex.run(&["connector", "trust", "garden-1"]).code, Some(0));
     let source = "urn:connector:garden-1";
-    refused(&cortex.run(&["connector", "unbind", "garden-1"]), "there is no source garden-1 that was learned");
+    refused(
+        &cortex.run(&["connector", "unbind", "garden-1"]),
+        "there is no source garden-1 that was learned",
+    );
     let unbound = cortex.run(&["connector", "unbind", source]);
     assert_eq!(unbound.stdout, format!("{source} is no longer the channel garden-1\n"), "{unbound:?}");
-    refused(&cortex.run(&["connector", "unbind", source]), "that was learned; `cortex channel list` shows them");
+    refused(
+        &cortex.run(&["connector", "unbind", source]),
+        "that was learned; `cortex channel list` shows them",
+    );
 }
 
 /// A page that answers everybody with the same words; its thread ends with the test.
@@ -81,7 +93,8 @@ fn page(words: &'static str) -> String {
         for mut stream in listener.incoming().flatten() {
             let mut request = [0; 4_096];
             let read = stream.read(&mut request).unwrap_or_default();
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n", words.len());
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n", words.len());
             let answer = format!("{head}connection: close\r\n\r\n{words}");
             if read > 0 && stream.write_all(answer.as_bytes()).is_err() {
                 return;

@@ -123,8 +123,8 @@ impl OutboxModel {
             }
             // What waits was looked at when the modes changed; where a name changed, its target is looked at again.
             let message = &self.messages[index];
-            let is_looked_at = message.status == OutboxStatus::Leased
-                || self.held.contains_key(&message.reply.topic.source);
+            let is_looked_at =
+                message.status == OutboxStatus::Leased || self.held.contains_key(&message.reply.topic.source);
             if is_looked_at && self.is_held_back(index) {
                 self.messages[index].end_lease(OutboxStatus::Suppressed);
                 continue;
