@@ -210,7 +210,8 @@ impl World {
         let source = self.topics[0].source.clone();
         let channel = channel_of(&source).to_owned();
         if is_known {
-            self.store.channels().learn_source(source, channel).await.map_err(told)?;
+            let learned = self.store.channels().learn_source(source, channel).await.map_err(told)?;
+            learned.map_err(|refusal| refusal.to_string())?;
         } else {
             self.store.channels().forget_source(source).await.map_err(told)?;
         }
