@@ -1,6 +1,6 @@
 //! The connectors' door: CloudEvents over a WebSocket, on the same inbox and outbox as every other door (seed 003).
 
-use crate::auth::Caller;
+use crate::auth::{Caller, OwnerDoor};
 use crate::refusal::Refusal;
 use crate::share::{Kind, Place, Share};
 use crate::speaker;
@@ -178,7 +178,7 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     let Some(mut session) = app.store.connectors().use_session(sha256, now).await? else { return Ok(None) };
     let caller = match &session.key {
         None if session.is_keyless => Caller::Anybody,
-        None => Caller::Owner,
+        None => Caller::Owner(OwnerDoor::Socket),
         Some(key) => match app.keys.connector(key) {
             Some(scoped) => Caller::Connector(scoped),
             None => return Ok(None),
@@ -204,7 +204,7 @@ fn known_binding(app: &AppState, caller: &Caller, connector_id: Option<String>) 
             let learned = settings.sources.get(&key.source).cloned();
             (connector_id.or(learned)?, key.source.clone())
         }
-        Caller::Owner => {
+        Caller::Owner(_) => {
             let connector_id = connector_id?;
             let source = settings.sources.iter().find(|(_, channel)| **channel == connector_id)?.0.clone();
             (connector_id, source)
