@@ -137,6 +137,7 @@ impl TestRuntime {
             AcceptedEvent::Queued(id) => id,
             AcceptedEvent::Duplicate { first, .. } => panic!("{first} was here before"),
             AcceptedEvent::ChannelOff => panic!("the channel is off"),
+            AcceptedEvent::NameRefused(why) => panic!("{why}"),
         }
     }
 

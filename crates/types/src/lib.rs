@@ -25,7 +25,7 @@ pub use approval::{
 };
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,
-    Relationship, is_machine_channel,
+    NameRefusal, Relationship, is_machine_channel,
 };
 pub use chat::{
     ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, SILENCE_MARK, ToolCall, ToolSpec,

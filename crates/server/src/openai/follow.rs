@@ -195,6 +195,11 @@ async fn accept(app: &AppState, asked: Asked) -> Result<(Event, Claim), OpenAiRe
             let refusal = OpenAiRefusal::new(StatusCode::FORBIDDEN, ErrorKind::InvalidRequest, message);
             return Err(refusal.code("channel_off"));
         }
+        AcceptedEvent::NameRefused(why) => {
+            let refusal =
+                OpenAiRefusal::new(StatusCode::FORBIDDEN, ErrorKind::InvalidRequest, why.to_string());
+            return Err(refusal.code("forbidden"));
+        }
     };
     let gone = || {
         let message = format!("event {id} is not there any more");
