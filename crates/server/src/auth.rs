@@ -270,6 +270,9 @@ mod tests {
         }
         let eleventh = ring.judge(&headers(&["Bearer wrong"]), peer);
         assert!(matches!(eleventh, Verdict::Throttled { .. }), "{eleventh:?}");
-        assert_eq!(ring.judge(&headers(&["Bearer right"]), peer), Verdict::Known(Caller::Owner(OwnerDoor::Key(0))));
+        assert_eq!(
+            ring.judge(&headers(&["Bearer right"]), peer),
+            Verdict::Known(Caller::Owner(OwnerDoor::Key(0)))
+        );
     }
 }

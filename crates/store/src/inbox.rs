@@ -2,8 +2,8 @@
 
 use crate::listing::{Page, PageRequest};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
-use crate::trace::{self, NoteKind};
 use crate::topic::Places;
+use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, audit, outbox, step, topic};
 use cortex_types::{
     AcceptedEvent, Decision, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef,

@@ -25,10 +25,7 @@ pub fn is_owners_source(source: &str) -> bool {
 
 /// Whether a source belongs to the server and its owner, so that no connector may have it.
 pub fn is_reserved_source(source: &str) -> bool {
-    is_owners_source(source)
-        || source == SYSTEM_SOURCE
-        || is_local(source)
-        || is_machine_channel(source)
+    is_owners_source(source) || source == SYSTEM_SOURCE || is_local(source) || is_machine_channel(source)
 }
 
 crate::status::status_type!(
