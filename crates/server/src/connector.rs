@@ -1,6 +1,6 @@
 //! The connectors' door: CloudEvents over a WebSocket, on the same inbox and outbox as every other door (seed 003).
 
-use crate::auth::Caller;
+use crate::auth::{Caller, OwnerDoor};
 use crate::refusal::Refusal;
 use crate::share::{Kind, Place, Share};
 use crate::speaker;
@@ -180,7 +180,7 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     let Some(mut session) = app.store.connectors().use_session(sha256, now).await? else { return Ok(None) };
     let caller = match &session.key {
         None if session.is_keyless => Caller::Anybody,
-        None => Caller::Owner,
+        None => Caller::Owner(OwnerDoor::Socket),
         Some(key) => match app.keys.connector(key) {
             Some(scoped) => Caller::Connector(scoped),
             None => return Ok(None),
@@ -212,7 +212,7 @@ async fn known_binding(
             let learned = settings.sources.get(&key.source).cloned();
             connector_id.or(learned).map(|connector_id| (connector_id, key.source.clone()))
         }
-        Caller::Owner => connector_id.and_then(|connector_id| {
+        Caller::Owner(_) => connector_id.and_then(|connector_id| {
             let mut sources = settings.sources.iter();
             let source = sources.find(|(_, channel)| **channel == connector_id)?.0.clone();
             Some((connector_id, source))
@@ -227,7 +227,7 @@ async fn known_binding(
     let speaker = match (speaker::of_socket(app, caller, &claim), caller) {
         (Ok(speaker), _) => speaker,
         (Err(why), Caller::Connector(_)) => return Ok(Some(Err(why))),
-        (Err(_), Caller::Owner | Caller::Anybody) => return Ok(None),
+        (Err(_), Caller::Owner(_) | Caller::Anybody) => return Ok(None),
     };
     let checked = app.runtime.channels().check_name(&speaker).await?;
     Ok(Some(checked.map(|()| claim).map_err(|refusal| refusal.to_string())))

@@ -4,7 +4,7 @@ use super::answer::{Answer, Spoken, code_of, settle};
 use super::dispatch::{Member, Report, ToSocket, WINDOW};
 use super::frame::{self, Frame, Inbound, read_frame};
 use super::{Admitted, Wants};
-use crate::live::{Waiting, watch};
+use crate::live::{Reader, Waiting, watch};
 use crate::speaker;
 use crate::standing::Standing;
 use crate::state::AppState;
@@ -422,7 +422,8 @@ impl Socket {
             restart: false,
         };
         tokio::spawn(async move {
-            let Ok(Some(watched)) = watch(&app.store, &app.bus, event, Waiting::GoesOn).await else { return };
+            let watched = watch(&app.store, &app.bus, event, Reader::Connector, Waiting::GoesOn);
+            let Ok(Some(watched)) = watched.await else { return };
             let mut watched = std::pin::pin!(watched);
             loop {
                 let news = tokio::select! {
