@@ -34,7 +34,9 @@ fn refused(ran: &Ran, words: &str) {
 fn status_of(cortex: &Cortex, name: &str) -> Value {
     let status = cortex.json(&["connector", "status", "--json"]);
     let mut rows = status["local"].as_array().unwrap().iter();
-    rows.find(|row| row["connectorId"] == name).cloned().unwrap_or_else(|| panic!("{status}"))
+    let found = rows.find(|row| row["connectorId"] == name);
+    assert!(found.is_some(), "{status}");
+    found.unwrap().clone()
 }
 
 #[test]
