@@ -222,7 +222,7 @@ impl std::fmt::Display for Heard {
 
 /// A random id in the spelling of a UUID.
 pub(super) fn new_id() -> String {
-    cortex_api::uuid_text(Ulid::generate().0)
+    cortex_api::random_uuid(Ulid::generate().0)
 }
 
 pub(super) fn shown(text: &str) -> String {

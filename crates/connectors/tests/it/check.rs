@@ -133,7 +133,7 @@ fn answer(event: &Value, fault: Fault) -> Message {
 
 /// A new UUID each time.
 fn ulid_uuid() -> String {
-    cortex_api::uuid_text(ulid::Ulid::generate().0)
+    cortex_api::random_uuid(ulid::Ulid::generate().0)
 }
 
 #[tokio::test]
