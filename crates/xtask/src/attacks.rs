@@ -12,6 +12,7 @@ mod judgement;
 mod key;
 mod keyless;
 mod number;
+mod outbound;
 mod schema;
 mod secret;
 mod socket;
@@ -53,6 +54,7 @@ const CLASSES: &[&[Attack]] = &[
     number::ATTACKS,
     schema::ATTACKS,
     flood::ATTACKS,
+    outbound::ATTACKS,
 ];
 
 const USAGE: &str = "usage: cargo xtask attacks [--short] [--only NAME] [--program FILE]";

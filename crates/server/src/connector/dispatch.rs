@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Messages that were handed to one socket and are not settled yet. What does not fit goes to another one.
 pub(super) const WINDOW: usize = 128;
+/// Messages of one source that wait to be written, over all its sockets: these are in memory.
+const UNSENT_MAX: usize = 2 * WINDOW;
 /// Who asked what, as far back as it matters.
 const ASKED_MAX: usize = 16_384;
 /// Reports that are taken at once, so that their acks share a commit.
@@ -164,8 +166,7 @@ impl Dispatcher {
                 let look = self.settling.look || self.was_full();
                 self.settle().await;
                 if look && !self.members.is_empty() {
-                    let sleep = self.hand_out().await;
-                    look_at = self.parts.clock.now().after(sleep);
+                    look_at = self.hand_out().await;
                 }
             }
             if self.members.is_empty() {
@@ -210,7 +211,10 @@ impl Dispatcher {
                 self.spoke.put(conversation, member);
             }
             Report::Written { member, message } => match self.held.get_mut(&message) {
-                Some(held) if held.member == member && held.wants_ack => held.was_sent = true,
+                Some(held) if held.member == member && held.wants_ack => {
+                    held.was_sent = true;
+                    self.settling.look |= self.is_full;
+                }
                 Some(held) if held.member == member => {
                     let lease = held.lease.clone();
                     self.held.remove(&message);
@@ -224,8 +228,7 @@ impl Dispatcher {
                 }
             }
             Report::Nacked { member, message, undelivered } => {
-                let is_its_own = |held: &&mut Held| held.member == member;
-                if self.held.get_mut(&message).filter(is_its_own).is_some()
+                if self.held.get(&message).is_some_and(|held| held.member == member)
                     && let Some(held) = self.held.remove(&message)
                 {
                     self.settling.nacked.push(undelivered.nack(message, held.lease));
@@ -268,40 +271,44 @@ impl Dispatcher {
         }
     }
 
-    /// Claims what fits, and says how long nothing can become claimable by time alone.
-    async fn hand_out(&mut self) -> Duration {
+    /// Claims what fits, and says when something may become claimable by time alone.
+    async fn hand_out(&mut self) -> Millis {
+        let now = self.parts.clock.now();
         match self.claim().await {
-            Ok(sleep) => sleep,
-            Err(StoreError::Closed) => LONGEST_SLEEP,
+            Ok(look_at) => look_at,
+            Err(StoreError::Closed) => now.after(LONGEST_SLEEP),
             Err(error) => {
                 tracing::warn!(%error, "Messages for a connector cannot be claimed now; trying again");
-                AFTER_REFUSAL
+                now.after(AFTER_REFUSAL)
             }
         }
     }
 
-    async fn claim(&mut self) -> Result<Duration, StoreError> {
+    async fn claim(&mut self) -> Result<Millis, StoreError> {
         loop {
             let now = self.parts.clock.now();
+            // A moment and no length of time: much of it may pass before the answer is used.
+            let at_the_latest = now.after(LONGEST_SLEEP);
             // What nobody acked in time may be claimed again, by us like by anybody.
             for (id, held) in self.held.extract_if(|_, held| held.lease_expires_at <= now) {
                 self.missed.put(id.into(), held.member);
             }
             let mut rooms = self.rooms();
-            let free = rooms.free().min(POLL_BATCH_MAX as usize);
+            let unsent = self.held.values().filter(|held| !held.was_sent).count();
+            let free = rooms.free().min(UNSENT_MAX.saturating_sub(unsent)).min(POLL_BATCH_MAX as usize);
             self.is_full = free == 0;
             let source = self.binding.source.clone();
             if self.is_full {
-                // An ack makes room, or the end of a lease.
+                // A write or an ack makes room, or the end of a lease.
                 let next = self.held.values().map(|held| held.lease_expires_at).min();
-                return Ok(next.map_or(LONGEST_SLEEP, |at| at.since(now).min(LONGEST_SLEEP)));
+                return Ok(next.map_or(at_the_latest, |at| at.min(at_the_latest)));
             }
             let max = u32::try_from(free).unwrap_or(POLL_BATCH_MAX);
             let claimed = self.parts.outbox.claim_to_push(source.clone(), max).await?;
             if claimed.is_empty() {
                 // What is due already and was not handed out waits for an ack, which rings.
                 let due = self.parts.store.outbox().next_due(source, now).await?;
-                return Ok(due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP)));
+                return Ok(due.map_or(at_the_latest, |due| due.min(at_the_latest)));
             }
             // Who asked for these said so before he handed his event in; that may still wait here.
             self.take_waiting();

@@ -124,7 +124,12 @@ impl Follower {
             InboxStatus::Failed => SettledOutcome::Failed,
             InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting => return Ok(()),
         };
-        let is_here = |status: OutboxStatus| status != OutboxStatus::Suppressed;
+        let is_here = |status: OutboxStatus| match status {
+            OutboxStatus::Pending | OutboxStatus::Leased | OutboxStatus::Delivered | OutboxStatus::Dead => {
+                true
+            }
+            OutboxStatus::Suppressed | OutboxStatus::Discarded => false,
+        };
         let here = replies.iter().filter(|reply| reply.topic == found.topic && is_here(reply.status));
         let replies = here.count();
         for followed in self.open.remove(&event).unwrap_or_default() {

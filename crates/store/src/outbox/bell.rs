@@ -2,6 +2,7 @@
 
 use cortex_types::TopicRef;
 use std::cell::RefCell;
+use std::sync::Arc;
 use tokio::sync::broadcast;
 
 /// Rings that a listener may fall behind; then it looks for itself.
@@ -23,7 +24,7 @@ pub(crate) fn queued_for(topic: &TopicRef) {
 
 /// Tells listeners which topics have something to claim.
 #[derive(Clone)]
-pub(crate) struct OutboxBell(broadcast::Sender<TopicRef>);
+pub(crate) struct OutboxBell(broadcast::Sender<Arc<TopicRef>>);
 
 impl Default for OutboxBell {
     fn default() -> Self {
@@ -40,7 +41,7 @@ impl OutboxBell {
     pub(crate) fn ring(&self) {
         for topic in QUEUED.take() {
             // Nobody listening is no error.
-            drop(self.0.send(topic));
+            drop(self.0.send(Arc::new(topic)));
         }
     }
 
@@ -51,13 +52,13 @@ impl OutboxBell {
 }
 
 /// One listener's place at the bell.
-pub struct OutboxListener(broadcast::Receiver<TopicRef>);
+pub struct OutboxListener(broadcast::Receiver<Arc<TopicRef>>);
 
 /// What a listener hears.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ring {
     /// This topic has something to claim.
-    For(TopicRef),
+    For(Arc<TopicRef>),
     /// So much rang that it was not heard: every topic may have something.
     ForAnybody,
     /// The store is closed.

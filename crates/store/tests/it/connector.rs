@@ -135,15 +135,15 @@ async fn the_bell_rings_for_the_topic_that_has_something_after_it_is_on_disk() {
     let store = TempStore::create();
     let mut bell = store.outbox().listen();
     answer(&store, new_event(&conversation(), "1"), &["a", "b"]).await;
-    assert_eq!(bell.next().await, Ring::For(conversation()));
+    assert_eq!(bell.next().await, Ring::For(conversation().into()));
     let held = pushed(&store).await;
     let first = held[0].clone();
     store.outbox().ack(first.id, first.lease, NOW).await.unwrap().unwrap();
-    assert_eq!(bell.next().await, Ring::For(conversation()), "what stood behind it may follow");
+    assert_eq!(bell.next().await, Ring::For(conversation().into()), "what stood behind it may follow");
     let second = held[1].clone();
     store.outbox().ack(second.id.clone(), second.lease, NOW).await.unwrap().unwrap();
     answer(&store, new_event(&topic("other", "c"), "2"), &["c"]).await;
-    assert_eq!(bell.next().await, Ring::For(topic("other", "c")), "nothing stood behind the last one");
+    assert_eq!(bell.next().await, Ring::For(topic("other", "c").into()), "nothing stood behind the last one");
     let delivered = store.outbox().find(second.id).await.unwrap().unwrap();
     assert_eq!(delivered.status, OutboxStatus::Delivered);
 }

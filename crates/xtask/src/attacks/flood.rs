@@ -71,7 +71,7 @@ fn owner_waits(target: &Target, number: usize) -> Result<(Duration, Duration)> {
 }
 
 /// Runs a flood on threads until the owner was answered often enough beside it; judges memory and waits.
-fn beside(
+pub(super) fn beside(
     target: &Target,
     judgement: &mut Judgement,
     threads: usize,
@@ -154,7 +154,7 @@ fn half_messages(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     })
 }
 
-fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
+pub(super) fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
     let mut stream = connect(port)?;
     let head = format!(
         "GET /connector/{session} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
