@@ -159,7 +159,7 @@ impl ClientConnection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::Caller;
+    use crate::auth::{Caller, OwnerDoor};
     use crate::share::{CallerLimits, Shares};
     use std::net::{IpAddr, Ipv4Addr};
 
@@ -171,7 +171,7 @@ mod tests {
     fn the_oldest_connection_without_a_credential_makes_room() {
         let connections = Arc::new(ClientConnections::default());
         let first = connections.enter();
-        first.prove(&share_of(&Caller::Owner)).unwrap();
+        first.prove(&share_of(&Caller::Owner(OwnerDoor::Key(0)))).unwrap();
         let open: Vec<_> = (0..UNPROVEN_HARD_MAX).map(|_| connections.enter()).collect();
         assert!(open.iter().all(|connection| !connection.closing.is_cancelled()));
         let newest = connections.enter();

@@ -2,7 +2,7 @@
 
 use super::dispatch::{ToSocket, WINDOW};
 use super::frame::{self, Inbound};
-use crate::live::{Waiting, watch};
+use crate::live::{Reader, Waiting, watch};
 use crate::state::AppState;
 use cortex_api::{DeltaData, LiveEvent};
 use cortex_types::EventId;
@@ -21,7 +21,8 @@ pub(super) fn preview(app: &AppState, to: mpsc::Sender<ToSocket>, event: EventId
         restart: false,
     };
     tokio::spawn(async move {
-        let Ok(Some(watched)) = watch(&app.store, &app.bus, event, Waiting::GoesOn).await else { return };
+        let watched = watch(&app.store, &app.bus, event, Reader::Connector, Waiting::GoesOn);
+        let Ok(Some(watched)) = watched.await else { return };
         let mut watched = std::pin::pin!(watched);
         loop {
             let news = tokio::select! {

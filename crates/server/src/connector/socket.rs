@@ -358,13 +358,8 @@ impl Socket {
             self.app.connector_door.local.hear(&claim.connector_id, &claim.source).await?;
         }
         // Before any event of it is kept, so that all of them are on one channel.
-        if let Some(channel) = speaker.own_channel()
-            && !self.app.runtime.channels().learn_source(speaker.source(), channel).await?
-        {
-            let source = speaker.source();
-            return Ok(Err(format!(
-                "the source {source} or the connectorId {channel} belongs to another connector; choose others"
-            )));
+        if let Err(refusal) = self.app.runtime.channels().learn_source(speaker).await? {
+            return Ok(Err(refusal.to_string()));
         }
         let (sha256, now) = (self.admitted.sha256, self.app.clock.now());
         let bound = self.app.store.connectors().bind_session(sha256, claim, now).await?;

@@ -6,6 +6,7 @@ mod clients;
 mod delivery;
 mod frames;
 mod limits;
+mod name;
 mod people;
 mod receipts;
 mod restart;
