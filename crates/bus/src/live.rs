@@ -3,11 +3,12 @@
 use cortex_types::{EventId, InboxStatus};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
 /// How far a listener may fall behind, in news and in bytes of text, before it hears the answer in longer pieces.
 const BACKLOG: usize = 256;
 const BACKLOG_BYTES: usize = 32 * 1024;
+const ENDS_BACKLOG: usize = 1_024;
 /// Longest piece of text that a listener hears who fell behind: while he does not read, it is held for him.
 const PIECE_BYTES: usize = 8 * 1024;
 
@@ -31,11 +32,19 @@ impl LiveNews {
 }
 
 /// The bus of one process. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Bus {
     /// Events whose answer grows or that somebody listens to; each has a channel of its own, so that what is said in one
     /// turn costs nothing to those who listen to others.
     growing: Arc<Mutex<HashMap<EventId, Growing>>>,
+    /// The ends of all turns, for those who wait for many at once.
+    ends: broadcast::Sender<EventId>,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Self { growing: Arc::default(), ends: broadcast::Sender::new(ENDS_BACKLOG) }
+    }
 }
 
 #[derive(Default)]
@@ -121,6 +130,10 @@ impl Growing {
 
 impl Bus {
     pub fn publish(&self, news: LiveNews) {
+        if let LiveNews::Ended { event, .. } = &news {
+            // Nobody listening is no error.
+            drop(self.ends.send(event.clone()));
+        }
         let mut growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let id = news.event().clone();
         let event = growing.entry(id.clone()).or_default();
@@ -144,6 +157,35 @@ impl Bus {
             heard: found.so_far.len(),
         };
         (found.so_far.clone(), listener)
+    }
+}
+
+impl Bus {
+    /// Hears of every turn that comes to an end, of whatever kind, from now on.
+    pub fn listen_to_ends(&self) -> EndListener {
+        EndListener(self.ends.subscribe())
+    }
+}
+
+/// The place of one who waits for the ends of many turns.
+pub struct EndListener(broadcast::Receiver<EventId>);
+
+/// What somebody who waits for ends hears.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndHeard {
+    Of(EventId),
+    /// Some were missed.
+    Lagged,
+    Closed,
+}
+
+impl EndListener {
+    pub async fn next(&mut self) -> EndHeard {
+        match self.0.recv().await {
+            Ok(event) => EndHeard::Of(event),
+            Err(broadcast::error::RecvError::Lagged(_)) => EndHeard::Lagged,
+            Err(broadcast::error::RecvError::Closed) => EndHeard::Closed,
+        }
     }
 }
 
@@ -286,6 +328,19 @@ mod tests {
         assert_eq!((so_far.as_str(), late.next().await), ("Hello", Heard::Event(delta(" you"))));
         bus.publish(LiveNews::Ended { event: event.clone(), status: InboxStatus::Done });
         assert_eq!(bus.listen_to(&event).0, "");
+    }
+
+    #[tokio::test]
+    async fn the_ends_of_all_turns_are_heard_by_who_waits_for_many() {
+        let bus = Bus::default();
+        let event: EventId = "evt_01J00000000000000000000000".parse().unwrap();
+        let mut ends = bus.listen_to_ends();
+        bus.publish(LiveNews::Restarted { event: event.clone() });
+        for _ in 0..=ENDS_BACKLOG {
+            bus.publish(LiveNews::Ended { event: event.clone(), status: InboxStatus::Done });
+        }
+        assert_eq!(ends.next().await, EndHeard::Lagged);
+        assert_eq!(ends.next().await, EndHeard::Of(event));
     }
 
     #[tokio::test]

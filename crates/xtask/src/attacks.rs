@@ -17,6 +17,7 @@ mod mode;
 mod number;
 mod offer;
 mod openai;
+mod outbound;
 mod question;
 mod schema;
 mod secret;
@@ -65,6 +66,7 @@ const CLASSES: &[&[Attack]] = &[
     openai::ATTACKS,
     contract::ATTACKS,
     flood::ATTACKS,
+    outbound::ATTACKS,
 ];
 
 const USAGE: &str = "usage: cargo xtask attacks [--short] [--only NAME] [--program FILE]";

@@ -86,23 +86,23 @@ fn owner_waits(target: &Target, number: usize) -> Result<(Duration, Duration)> {
 
 /// A flood while it lasts.
 #[derive(Default)]
-struct Tide {
+pub(super) struct Tide {
     is_over: AtomicBool,
     deeds: AtomicUsize,
 }
 
 impl Tide {
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         !self.is_over.load(Ordering::SeqCst)
     }
 
     /// One more request, stream or socket of the flood got as far as the server.
-    fn count(&self) {
+    pub(super) fn count(&self) {
         self.deeds.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Holds on to what a thread has opened until the flood is over.
-    fn hold<T>(&self, open: Vec<T>) {
+    pub(super) fn hold<T>(&self, open: Vec<T>) {
         while self.goes_on() {
             std::thread::sleep(PAUSE);
         }
@@ -111,7 +111,7 @@ impl Tide {
 }
 
 /// Runs a flood on threads until the owner was answered often enough beside it; judges memory and the worst wait.
-fn beside(
+pub(super) fn beside(
     target: &Target,
     judgement: &mut Judgement,
     (threads, deeds_min): (usize, usize),
@@ -205,7 +205,7 @@ fn half_messages(arena: &Arena, judgement: &mut Judgement, source: Option<&str>)
     })
 }
 
-fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
+pub(super) fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
     let mut stream = connect(port)?;
     let head = format!(
         "GET /connector/{session} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
