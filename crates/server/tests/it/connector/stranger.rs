@@ -1,7 +1,7 @@
 //! A program without a key: it talks in a namespace of its own, whatever it calls itself.
 
 use crate::sample::{asking, jobs, saying, with};
-use cortex_testkit::{Heard, RunningTestServer, ServerSetup, TestConnector, eventually, said_over};
+use cortex_testkit::{Heard, ServerSetup, TestConnector, eventually, said_over};
 use serde_json::{Value, json};
 
 /// An event that claims to come from this source.
