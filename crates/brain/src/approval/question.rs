@@ -52,11 +52,7 @@ impl Question {
             verbatim.push_str("\n\n");
         }
         verbatim.push_str(&arguments(asking.arguments_json));
-        Self {
-            words: format!("{sentence}\nAsked by {user}, open until {until}."),
-            verbatim,
-            preview_chars,
-        }
+        Self { words: format!("{sentence}\nAsked by {user}, open until {until}."), verbatim, preview_chars }
     }
 
     /// All of it as one text, for those who know nothing else: the verbatim part is fenced, so that it stays as it is

@@ -1,6 +1,8 @@
 //! `backup` and `restore`: a home under load goes into one file, and comes out of it elsewhere or not at all.
 
+use crate::bot_api::{BotApi, TOKEN};
 use crate::cortex::{Cortex, Ran};
+use cortex_store::{HomeLock, HomeUse};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -68,6 +70,107 @@ fn a_backup_under_load_has_every_event_that_was_accepted_before_it() {
         let again = other.post("/ingest", &event(number));
         assert_eq!(again["eventId"].as_str(), Some(id.as_str()), "event {number} is not in the backup");
     }
+}
+
+/// A skill that keeps a note for each message, without asking.
+fn with_notes(cortex: Cortex) -> Cortex {
+    let folder = cortex.beside("skills/notes");
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest =
+        json!({"id": "notes", "name": "N", "version": "1.0.0", "runtimeApiVersion": "1", "main": "main.ts"});
+    std::fs::write(folder.join("skill.json"), manifest.to_string()).unwrap();
+    let main = "export const listTools = () => [{ name: 'notes.keep', inputSchema: { type: 'object' }, mutatesState: false }];\n\
+        export const execute = async (call, ctx) => {\n\
+          ctx.db.run('CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY)');\n\
+          ctx.db.run('INSERT INTO notes DEFAULT VALUES');\n\
+          const [{ kept }] = ctx.db.query('SELECT count(*) AS kept FROM notes');\n\
+          return { content: `notes: ${kept}.` };\n\
+        };\n";
+    std::fs::write(folder.join("main.ts"), main).unwrap();
+    let skills = cortex.beside("skills");
+    cortex.with("CORTEX_SKILL_DIRS", skills.to_str().unwrap())
+}
+
+#[test]
+fn a_backup_under_load_has_what_connectors_and_skills_remember() {
+    let api = BotApi::start();
+    let script = json!({
+        "answers": [{"when": {"afterTool": "notes.keep"}, "say": "kept"}],
+        "otherwise": {"toolCalls": [{"name": "notes.keep", "arguments": {}}]},
+    });
+    let telegram = json!({"enabled": true, "token": TOKEN, "apiUrl": api.url, "allow": [42]});
+    let settings = json!({"connectors": {"telegram": telegram}}).to_string();
+    let cortex = with_notes(Cortex::scripted(&script).with_file(&settings)).started();
+    let is_over = AtomicBool::new(false);
+    let (file, before) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // One message behind the other, so that notes and pages are written all the time.
+            for number in 1.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                api.say(i64::try_from(number).unwrap(), 42, &format!("message {number}"));
+                api.sent(number);
+            }
+        });
+        let before = api.sent(5).len();
+        let file = backed_up(&cortex);
+        is_over.store(true, Ordering::Relaxed);
+        (file, before)
+    });
+
+    let other = with_notes(Cortex::scripted(&script));
+    let ran = restore(&other, &file);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    // This one has no bot: what its connector noted is looked at as it is.
+    let pages = std::fs::read(other.path("connectors/telegram/state.json")).unwrap();
+    let pages: Value = serde_json::from_slice(&pages).unwrap();
+    assert!(pages.as_object().is_some_and(|pages| !pages.is_empty()), "{pages}");
+    std::fs::remove_file(other.path("server.json")).unwrap();
+    let other = other.started();
+    let event = other.json(&["send", "one more", "--json"])["eventId"].as_str().unwrap().to_owned();
+    let trace = other.run(&["trace", &event]).stdout;
+    let (_, kept) = trace.split_once("notes: ").unwrap_or_else(|| panic!("{trace}"));
+    let kept: usize = kept.split('.').next().unwrap().parse().unwrap();
+    assert!(kept > before, "{kept} notes, {before} were answered before the backup");
+}
+
+#[test]
+fn a_program_in_the_home_can_be_started_after_a_restore() {
+    let cortex = Cortex::quiet().started();
+    let (program, text) = ("workspace/bin/hello", "workspace/bin/readme");
+    std::fs::create_dir_all(cortex.path("workspace/bin")).unwrap();
+    std::fs::write(cortex.path(program), "#!/bin/sh\nexit 7\n").unwrap();
+    std::fs::set_permissions(cortex.path(program), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(cortex.path(text), "no program").unwrap();
+    let file = backed_up(&cortex);
+    let other = elsewhere();
+    assert_eq!(restore(&other, &file).code, Some(0));
+    let mode = |name: &str| std::fs::metadata(other.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(program), mode(text)), (0o700, 0o600), "its owner's alone, as everything in a home");
+    let ended = std::process::Command::new(other.path(program)).status().unwrap();
+    assert_eq!(ended.code(), Some(7));
+}
+
+#[test]
+fn a_backup_or_restore_that_runs_is_not_taken_for_the_server() {
+    let cortex = Cortex::quiet().started();
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    for (held_for, name) in [(HomeUse::Backup, "backup"), (HomeUse::Restore, "restore")] {
+        // Held by this test: a `stop` that takes it for the server would end the test.
+        let _lock = HomeLock::acquire_for(held_for, &cortex.home()).unwrap();
+        let pid = std::process::id();
+        let told = format!(
+            "cortex: home_in_use: `cortex {name}` uses this home (pid {pid}); try again when it is done\n"
+        );
+        for arguments in
+            [&["stop", "--force"][..], &["stop"], &["start"], &["restart"], &["serve"], &["status"]]
+        {
+            let ran = cortex.run(arguments);
+            assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), told.as_str()), "{arguments:?}");
+        }
+    }
+    assert_eq!(cortex.run(&["start"]).code, Some(0));
 }
 
 #[test]

@@ -79,7 +79,8 @@ pub(crate) fn compose_question(asked: &Asked, words: &str, rules: &PlatformRules
 fn with_short_preview(asked: &Asked) -> Option<Asked> {
     let missing = asked.preview_chars.checked_sub(PREVIEW_CHARS_MAX).filter(|missing| *missing > 0)?;
     let at = |count: usize| asked.verbatim.char_indices().nth(count).map(|(at, _)| at);
-    let (start, rest) = (&asked.verbatim[..at(PREVIEW_CHARS_MAX)?], &asked.verbatim[at(asked.preview_chars)?..]);
+    let (start, rest) =
+        (&asked.verbatim[..at(PREVIEW_CHARS_MAX)?], &asked.verbatim[at(asked.preview_chars)?..]);
     let verbatim = format!("{start}\n  {}{rest}", rest_line(missing, asked));
     Some(Asked { verbatim, ..asked.clone() })
 }
@@ -170,12 +171,17 @@ mod tests {
         let parts = compose_question(&asked, &asked.question, &rules(4_096));
         assert_eq!(parts[0].plain, format!("May I?\n\n{}", asked.verbatim));
         let parts = compose_question(&asked, &asked.question, &rules(1_500));
-        let cut = format!("{}\n  … 312 more characters, see cortex approvals show apv_1\n\n", "p".repeat(1_000));
+        let cut =
+            format!("{}\n  … 312 more characters, see cortex approvals show apv_1\n\n", "p".repeat(1_000));
         assert_eq!(parts[0].plain, format!("May I?\n\n{cut}what: \"{}\"", "w".repeat(300)));
         let parts = compose_question(&asked, &asked.question, &rules(1_300));
         let start = format!("May I?\n\n{cut}what: \"w");
         assert!(parts[0].plain.starts_with(&start), "{}", parts[0].plain);
-        assert!(parts[0].plain.ends_with(" more characters, see cortex approvals show apv_1"), "{}", parts[0].plain);
+        assert!(
+            parts[0].plain.ends_with(" more characters, see cortex approvals show apv_1"),
+            "{}",
+            parts[0].plain
+        );
     }
 
     proptest! {
