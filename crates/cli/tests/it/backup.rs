@@ -170,6 +170,16 @@ fn a_backup_or_restore_that_runs_is_not_taken_for_the_server() {
             assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), told.as_str()), "{arguments:?}");
         }
     }
+    {
+        let _lock = HomeLock::acquire_for(HomeUse::Restore, &cortex.home()).unwrap();
+        let ran = cortex.run(&["backup", cortex.beside("half.cortex").to_str().unwrap()]);
+        assert_eq!(ran.code, Some(1));
+        assert!(
+            ran.stderr.starts_with("cortex: home_in_use: `cortex restore` uses this home"),
+            "{}",
+            ran.stderr
+        );
+    }
     assert_eq!(cortex.run(&["start"]).code, Some(0));
 }
 
