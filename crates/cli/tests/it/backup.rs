@@ -79,7 +79,7 @@ fn with_notes(cortex: Cortex) -> Cortex {
     let manifest =
         json!({"id": "notes", "name": "N", "version": "1.0.0", "runtimeApiVersion": "1", "main": "main.ts"});
     std::fs::write(folder.join("skill.json"), manifest.to_string()).unwrap();
-    let main = "export const listTools = () => [{ name: 'notes.keep', inputSchema: { type: 'object' }, mutatesState: false }];\n\
+    let main = "export const listTools = () => [{ name: 'notes.keep', description: 'Keeps a note.', inputSchema: { type: 'object' }, mutatesState: false }];\n\
         export const execute = async (call, ctx) => {\n\
           ctx.db.run('CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY)');\n\
           ctx.db.run('INSERT INTO notes DEFAULT VALUES');\n\
