@@ -2,11 +2,11 @@
 
 use crate::auth::{Caller, Verdict};
 use crate::body::JsonBody;
+use crate::client_connection::ClientConnection;
 use crate::connector::{self, Wants};
 use crate::fields::Fields;
 use crate::guard::Peer;
 use crate::refusal::Refusal;
-use crate::standing::Standing;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::ws::WebSocketUpgrade;
@@ -18,7 +18,7 @@ use cortex_api::{
     UntrustRequest,
 };
 use cortex_store::LocalConnector;
-use cortex_types::is_reserved_source;
+use cortex_types::{Speaker, is_reserved_source};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
@@ -49,9 +49,10 @@ pub(crate) async fn trust(
     let local = app.connector_door.local.find(&connector_id).ok_or_else(unheard)?;
     let source = named.clone().unwrap_or_else(|| local.source.clone());
     may_be_trusted(&app, &local, &source, named.is_some()).await?;
-    if !app.runtime.channels().learn_source(&source, &connector_id).await? {
-        let detail = format!("the source {source} or the name {connector_id} belongs to another connector");
-        return Err(Refusal::because(ErrorCode::Conflict, detail));
+    // The owner says so himself, whatever the settings list.
+    let speaker = Speaker::owner(source.as_str()).on_channel(&connector_id);
+    if let Err(refusal) = app.runtime.channels().learn_source(&speaker).await? {
+        return Err(Refusal::because(ErrorCode::Conflict, refusal.to_string()));
     }
     changed(&app, &connector_id, Some(source)).await
 }
@@ -101,9 +102,6 @@ async fn may_be_trusted(
         return conflict(format!("the source {source} has a key; give it to the connector instead"));
     }
     let connectors = app.store.connectors();
-    if connector_id != source && connectors.is_source_in_use(connector_id.to_owned()).await? {
-        return conflict(format!("the name {connector_id} is the source of another connector"));
-    }
     if !is_named && connectors.is_source_in_use(source.to_owned()).await? {
         return conflict(format!(
             "the source {source} is in use already; if this connector is the one, say so with --source {source}"
@@ -162,6 +160,8 @@ pub(crate) struct SocketQuery {
     stream: Option<String>,
     /// `1`: a message is delivered once the connector says so.
     ack: Option<String>,
+    /// `1`: the server tells that an event was accepted, and how its turn ended.
+    receipts: Option<String>,
 }
 
 /// Open a session; the answer is its id, a UUID.
@@ -197,7 +197,7 @@ pub(crate) async fn open_session_below(
 pub(crate) async fn open_socket(
     State(app): State<AppState>,
     Extension(peer): Extension<Peer>,
-    Extension(standing): Extension<Arc<Standing>>,
+    Extension(connection): Extension<Arc<ClientConnection>>,
     Path(session): Path<String>,
     Query(query): Query<SocketQuery>,
     headers: HeaderMap,
@@ -222,9 +222,10 @@ pub(crate) async fn open_socket(
         connector_id: query.connector_id,
         stream: query.stream.as_deref() == Some("1"),
         ack: query.ack.as_deref() == Some("1"),
+        receipts: query.receipts.as_deref() == Some("1"),
         brings: headers.contains_key(AUTHORIZATION).then_some(caller),
         peer: peer.0,
-        standing,
+        connection,
     };
     connector::open_socket(app, upgrade, session, wants).await
 }
@@ -238,11 +239,11 @@ pub(crate) async fn open_socket(
 pub(crate) async fn open_socket_below(
     state: State<AppState>,
     peer: Extension<Peer>,
-    standing: Extension<Arc<Standing>>,
+    connection: Extension<Arc<ClientConnection>>,
     session: Path<String>,
     query: Query<SocketQuery>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
-    open_socket(state, peer, standing, session, query, headers, upgrade).await
+    open_socket(state, peer, connection, session, query, headers, upgrade).await
 }

@@ -5,8 +5,8 @@ use cortex_store::{
 };
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{
-    Accounts, ChannelMode, ChannelSetting, ChannelSettings, Delivery, Millis, NewEvent, OutboxStatus,
-    TopicRef,
+    Accounts, ChannelMode, ChannelSetting, ChannelSettings, Delivery, Millis, NameRefusal, NewEvent,
+    OutboxStatus, TopicRef,
 };
 use rusqlite::Connection;
 use std::time::Duration;
@@ -69,7 +69,7 @@ async fn a_session_is_bound_once_and_ends_a_day_after_its_last_use() {
 #[tokio::test]
 async fn a_source_is_on_the_channel_it_was_learned_to_be() {
     let store = TempStore::create();
-    store.channels().learn_source(SOURCE.to_owned(), "m".to_owned()).await.unwrap();
+    store.channels().learn_source(SOURCE.to_owned(), "m".to_owned()).await.unwrap().unwrap();
     let live = ChannelSetting { mode: ChannelMode::Live, topic: None };
     let settings = ChannelSettings {
         default_mode: ChannelMode::Off,
@@ -82,7 +82,8 @@ async fn a_source_is_on_the_channel_it_was_learned_to_be() {
     assert_eq!(pushed(&store).await.len(), 1, "its messages leave by the mode of the channel");
     let states = store.channels().states().await.unwrap();
     assert_eq!(states.iter().map(|state| state.channel.as_str()).collect::<Vec<_>>(), ["m"]);
-    let newest = store.channels().newest_topic("m".to_owned(), Accounts::Everyone).await.unwrap();
+    let newest =
+        store.channels().newest_topic("m".to_owned(), SOURCE.to_owned(), Accounts::Everyone).await.unwrap();
     assert_eq!(newest, Some(conversation()));
     let look = Connection::open(store.path()).unwrap();
     for view in [
@@ -92,6 +93,23 @@ async fn a_source_is_on_the_channel_it_was_learned_to_be() {
         let channel: String = look.query_row(view, [], |row| row.get(0)).unwrap();
         assert_eq!(channel, "m", "{view}");
     }
+}
+
+#[tokio::test]
+async fn a_name_belongs_to_one_source() {
+    let store = TempStore::create();
+    answer(&store, new_event(&topic("realtg", "c"), "1"), &[]).await;
+    let learn = async |source: &str, channel: &str| {
+        store.channels().learn_source(source.to_owned(), channel.to_owned()).await.unwrap()
+    };
+    let taken = |name: &str| Err(NameRefusal::Taken(name.to_owned()));
+    assert_eq!(learn(SOURCE, "m").await, Ok(()));
+    assert_eq!(learn(SOURCE, "m").await, Ok(()), "again");
+    assert_eq!(learn("urn:x", "m").await, taken("m"));
+    assert_eq!(learn("urn:x", "realtg").await, taken("realtg"));
+    let bound = NameRefusal::Bound { of: SOURCE.to_owned(), channel: "m".to_owned() };
+    assert_eq!(learn(SOURCE, "other").await, Err(bound));
+    assert_eq!(store.channels().sources().await.unwrap().len(), 1, "nothing else was kept");
 }
 
 #[tokio::test]
@@ -131,19 +149,49 @@ async fn a_lease_that_is_given_back_counts_only_when_its_message_was_sent() {
 }
 
 #[tokio::test]
-async fn the_bell_rings_for_the_source_that_has_something_after_it_is_on_disk() {
+async fn the_bell_rings_for_the_topic_that_has_something_after_it_is_on_disk() {
     let store = TempStore::create();
     let mut bell = store.outbox().listen();
     answer(&store, new_event(&conversation(), "1"), &["a", "b"]).await;
-    assert_eq!(bell.next().await, Ring::For(SOURCE.to_owned()));
+    assert_eq!(bell.next().await, Ring::For(conversation().into()));
     let held = pushed(&store).await;
     let first = held[0].clone();
     store.outbox().ack(first.id, first.lease, NOW).await.unwrap().unwrap();
-    assert_eq!(bell.next().await, Ring::For(SOURCE.to_owned()), "what stood behind it may follow");
+    assert_eq!(bell.next().await, Ring::For(conversation().into()), "what stood behind it may follow");
     let second = held[1].clone();
     store.outbox().ack(second.id.clone(), second.lease, NOW).await.unwrap().unwrap();
     answer(&store, new_event(&topic("other", "c"), "2"), &["c"]).await;
-    assert_eq!(bell.next().await, Ring::For("other".to_owned()), "nothing stood behind the last one");
+    assert_eq!(bell.next().await, Ring::For(topic("other", "c").into()), "nothing stood behind the last one");
     let delivered = store.outbox().find(second.id).await.unwrap().unwrap();
     assert_eq!(delivered.status, OutboxStatus::Delivered);
+}
+
+#[tokio::test]
+async fn sessions_without_a_key_push_out_none_that_has_one() {
+    const KEYLESS_MAX: u32 = 1_000;
+    let store = TempStore::create();
+    let sessions = store.connectors();
+    let digest = |number: u32| {
+        let mut digest = [0; 32];
+        digest[..4].copy_from_slice(&number.to_be_bytes());
+        digest
+    };
+    let session = |is_keyless| ConnectorSession { key: None, is_keyless, binding: None };
+    sessions.open_session([255; 32], session(false), NOW).await.unwrap();
+    for number in 0..=KEYLESS_MAX {
+        let now = Millis(NOW.0 + 1 + i64::from(number));
+        sessions.open_session(digest(number), session(true), now).await.unwrap();
+    }
+    let look = Connection::open(store.path()).unwrap();
+    let keyless: u32 = look
+        .query_row("SELECT count(*) FROM connector_sessions WHERE is_keyless = 1", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(keyless, KEYLESS_MAX, "they have a number of their own");
+    let later = Millis(NOW.0 + 10_000);
+    assert_eq!(sessions.use_session(digest(0), later).await.unwrap(), None, "the longest idle one went");
+    assert!(sessions.use_session(digest(1), later).await.unwrap().is_some());
+    assert!(
+        sessions.use_session([255; 32], later).await.unwrap().is_some(),
+        "the older one with a key stays"
+    );
 }
