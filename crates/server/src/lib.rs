@@ -26,6 +26,7 @@ mod speaker;
 mod standing;
 mod start;
 mod state;
+mod watch;
 mod webhook;
 mod wire;
 

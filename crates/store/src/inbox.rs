@@ -50,7 +50,29 @@ pub enum RetryRefused {
 impl Inbox<'_> {
     /// Keeps a new event; returns after it is on disk. The same source and external id is kept once (D6).
     pub async fn accept(&self, new: NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
-        self.0.write(move |connection| accept(connection, &new, now)).await
+        if let Err(full) = self.0.capacity().admit(&new)
+            && !self.has(&new).await?
+        {
+            return Err(StoreError::Full(full));
+        }
+        let accepted = self.0.write(move |connection| accept(connection, &new, now)).await?;
+        if let AcceptedEvent::Queued(_) = accepted {
+            self.0.capacity().arrived();
+        }
+        Ok(accepted)
+    }
+
+    /// Whether an event was accepted before: whoever sends it again gets the same answer, however little room there is.
+    async fn has(&self, new: &NewEvent) -> Result<bool, StoreError> {
+        let (source, external_id) = (new.source.clone(), new.external_message_id.clone());
+        self.0
+            .read(move |connection| {
+                let mut found = connection.prepare_cached(
+                    "SELECT 1 FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
+                )?;
+                Ok(found.exists([source, external_id])?)
+            })
+            .await
     }
 
     /// Claims the heads of up to `limit` topics: by priority, then by arrival, one in flight a topic (D7).

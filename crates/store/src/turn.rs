@@ -122,7 +122,15 @@ impl Turns<'_> {
         now: Millis,
     ) -> Result<(), StoreError> {
         let event = event.clone();
-        self.0.write(move |connection| finish(connection, &event, end, &calls, now)).await
+        let leaves = match &end {
+            TurnEnd::Answered(_) | TurnEnd::Failed { .. } | TurnEnd::Waiting | TurnEnd::Handled { .. } => true,
+            TurnEnd::RetryAt { .. } | TurnEnd::Parked => false,
+        };
+        self.0.write(move |connection| finish(connection, &event, end, &calls, now)).await?;
+        if leaves {
+            self.0.capacity().left();
+        }
+        Ok(())
     }
 
     /// The newest `limit` lines of a topic, oldest first.

@@ -55,6 +55,8 @@ fn the_listing_shows_every_key_with_its_default() {
         inboxMaxAttempts        5                         default
         inboxMaxRestarts        20                        default
         maxParallelTopics       4                         default
+        maxQueuedEvents         100000                    default
+        maxDatabaseMiB          8192                      default
         maxToolRounds           8                         default
         skillDirs               []                        default
         skillConfig             {}                        default

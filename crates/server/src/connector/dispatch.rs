@@ -246,7 +246,7 @@ impl Dispatcher {
     async fn hand_out(&mut self) -> Duration {
         match self.claim().await {
             Ok(sleep) => sleep,
-            Err(StoreError::Closed) => LONGEST_SLEEP,
+            Err(StoreError::Closed | StoreError::FileDamaged(_)) => LONGEST_SLEEP,
             Err(error) => {
                 tracing::warn!(%error, "Messages for a connector cannot be claimed now; trying again");
                 AFTER_REFUSAL
