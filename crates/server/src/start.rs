@@ -11,9 +11,7 @@ use crate::{listener, metrics, routes, watch};
 use cortex_bus::Bus;
 use cortex_models::{Models, ModelsConfig, ModelsError};
 use cortex_runtime::{ChannelDesk, EngramClient, EngramError, EngramSetting, Runtime, RuntimeConfig};
-use cortex_store::{
-    HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreThread,
-};
+use cortex_store::{HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreThread};
 use cortex_tools::{RegistryError, StoredTrust, Toolbox, ToolboxError};
 use cortex_types::{Clock, SystemClock};
 use std::net::SocketAddr;

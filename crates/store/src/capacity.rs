@@ -126,7 +126,7 @@ impl Capacity {
 
     /// An event waits no more.
     pub(crate) fn left(&self) {
-        // The rows may have been counted between its commit and this: the next count mends it.
+        // A commit that fails afterwards makes it one too few: the next count mends it.
         let queued = &self.0.queued_events;
         let mut seen = queued.load(Ordering::Relaxed);
         while let Err(now) =

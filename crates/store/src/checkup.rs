@@ -13,19 +13,11 @@ const USERS_MAX: u32 = 6;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checkup {
     /// The file is damaged: where, as far as it can be told.
-    Damaged {
-        place: String,
-    },
+    Damaged { place: String },
     /// The next start brings its schema up to date.
-    Older {
-        found: usize,
-        known: usize,
-    },
+    Older { found: usize, known: usize },
     /// This program is too old for it.
-    Newer {
-        found: usize,
-        known: usize,
-    },
+    Newer { found: usize, known: usize },
     Current {
         schema: usize,
         counts: HomeCounts,

@@ -1,6 +1,6 @@
 //! The inbox: an event is accepted once, claimed in order, and recovered after a crash.
 
-use crate::listing::{Page, PageRequest};
+use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
 use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, audit, outbox, step, topic};
@@ -55,11 +55,16 @@ impl Inbox<'_> {
         {
             return Err(StoreError::Full(full));
         }
-        let accepted = self.0.write(move |connection| accept(connection, &new, now)).await?;
-        if let AcceptedEvent::Queued(_) = accepted {
-            self.0.capacity().arrived();
-        }
-        Ok(accepted)
+        let capacity = self.0.capacity().clone();
+        self.0
+            .write(move |connection| {
+                let accepted = accept(connection, &new, now)?;
+                if let AcceptedEvent::Queued(_) = accepted {
+                    capacity.arrived();
+                }
+                Ok(accepted)
+            })
+            .await
     }
 
     /// Whether an event was accepted before: whoever sends it again gets the same answer, however little room there is.
@@ -416,11 +421,18 @@ fn list(
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([before, limit], |row| Ok(event(row)))?;
-    let mut events = Vec::new();
-    for row in rows {
-        events.push(row??);
+    read_page(rows.map(|row| row?), limit)
+}
+
+impl Listed for Event {
+    fn place(&self) -> i64 {
+        self.seq
     }
-    Ok(Page::of(events, limit, |event| event.seq))
+
+    fn bytes(&self) -> usize {
+        let (metadata, error) = (self.metadata_json.as_ref(), self.error.as_ref());
+        ROW_BYTES + self.text.len() + metadata.map_or(0, String::len) + error.map_or(0, String::len)
+    }
 }
 
 fn counts(connection: &Connection) -> Result<InboxCounts, StoreError> {

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0008_speaker.sql"),
     include_str!("../migrations/0009_questions.sql"),
     include_str!("../migrations/0010_untrusted.sql"),
+    include_str!("../migrations/0011_room.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.

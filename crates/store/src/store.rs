@@ -186,8 +186,9 @@ impl Store {
     async fn look(&self, look: fn(&mut Connection) -> Result<Look, StoreError>) -> Result<(), StoreError> {
         let path = self.config.path.clone();
         let (asker, answer) = tokio::sync::oneshot::channel();
-        let check =
-            move || drop(asker.send(open::open_for_reading(&path).and_then(|mut connection| look(&mut connection))));
+        let check = move || {
+            drop(asker.send(open::open_for_reading(&path).and_then(|mut connection| look(&mut connection))))
+        };
         std::thread::Builder::new()
             .name("store-check".to_owned())
             .spawn(check)

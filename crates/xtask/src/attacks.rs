@@ -15,6 +15,7 @@ mod number;
 mod schema;
 mod secret;
 mod socket;
+mod storage;
 mod target;
 mod wire;
 
@@ -53,6 +54,7 @@ const CLASSES: &[&[Attack]] = &[
     number::ATTACKS,
     schema::ATTACKS,
     flood::ATTACKS,
+    storage::ATTACKS,
 ];
 
 const USAGE: &str = "usage: cargo xtask attacks [--short] [--only NAME] [--program FILE]";

@@ -21,8 +21,7 @@ pub(crate) async fn healthz() -> (StatusCode, Json<Health>) {
     answer(HealthStatus::Healthy, true)
 }
 
-/// Whether the server answers. One that is full does: whoever keeps requests away from a server that is not ready would
-/// keep away the approvals and acks that make room.
+/// Whether the server answers.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses(
     (status = 200, body = Health), (status = 503, body = Health),
 ))]
@@ -31,6 +30,7 @@ pub(crate) async fn readyz(State(app): State<AppState>) -> (StatusCode, Json<Hea
         Some(_) => app.health(),
         None => HealthStatus::Degraded,
     };
+    // Whoever keeps requests away from a server that is not ready would keep away the approvals and acks that make room.
     answer(status, matches!(status, HealthStatus::Healthy | HealthStatus::Full))
 }
 

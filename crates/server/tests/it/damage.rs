@@ -1,7 +1,9 @@
 //! A damaged page of the database: every door says so, nothing is accepted, and it stays so (F-X1).
 
 use crate::sample::event;
-use cortex_testkit::{RunningTestServer, ServerSetup, TestConnector, damage_first_page, eventually, said_over};
+use cortex_testkit::{
+    RunningTestServer, ServerSetup, TestConnector, damage_first_page, eventually, said_over,
+};
 use serde_json::{Value, json};
 
 const WORDS: &str = "the database is damaged, so nothing new is accepted: run `cortex doctor` to see what is damaged, \
@@ -61,7 +63,11 @@ async fn a_damaged_page_closes_every_door_that_accepts_and_stays() {
     }
     assert_eq!(word_of(&server, "/healthz").await, (200, json!({ "status": "healthy" })));
     let trace = server.get(&format!("/api/v2/events/{kept}/trace")).await;
-    assert_eq!((trace.status, &trace.json()["event"]["status"]), (200, &json!("done")), "what can be read is read");
+    assert_eq!(
+        (trace.status, &trace.json()["event"]["status"]),
+        (200, &json!("done")),
+        "what can be read is read"
+    );
     eventually("the place to be named", || async {
         let status = server.get("/api/v2/status").await.json();
         let place = format!("ops, page {page}");

@@ -24,6 +24,7 @@ mod poll_order;
 mod populated;
 mod recovery;
 mod sequence;
+mod size;
 mod skill_db;
 mod summary;
 mod tag;

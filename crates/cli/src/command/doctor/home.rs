@@ -102,7 +102,7 @@ pub(super) fn database(home: &Home, embedder: Option<&str>) -> (Check, Option<Ho
         }
         Ok(Checkup::Damaged { place }) => {
             let message = format!(
-                "{} is damaged: {}; stop the server, keep a copy of the file, then `cortex restore` a backup",
+                "{} is damaged: {}; stop the server, keep a copy of the file, then restore a backup with `cortex restore`",
                 path.display(),
                 one_line(&place, PLACE_LETTERS_MAX)
             );
