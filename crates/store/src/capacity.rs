@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often the rows are counted while there is room, and while there is little.
-const MEASURE_EVERY: Duration = Duration::from_secs(10);
+const MEASURE_EVERY: Duration = Duration::from_secs(2);
 const MEASURE_OFTEN: Duration = Duration::from_millis(250);
+/// What an event takes beside its words, roughly.
+const EVENT_BYTES: usize = 1_024;
 const MIB: u64 = 1024 * 1024;
 
 /// What the settings allow; `u64::MAX` is no limit.
@@ -119,9 +121,12 @@ impl Capacity {
         }
     }
 
-    /// An event was accepted.
-    pub(crate) fn arrived(&self) {
+    /// An event was accepted. What it takes is estimated until the pages are counted again, so that a flood of large ones
+    /// meets its limit between two counts.
+    pub(crate) fn arrived(&self, new: &NewEvent) {
+        let bytes = EVENT_BYTES + new.text.len() + new.metadata_json.as_ref().map_or(0, String::len);
         self.0.queued_events.fetch_add(1, Ordering::Relaxed);
+        self.0.database_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// An event waits no more.

@@ -60,7 +60,7 @@ impl Inbox<'_> {
             .write(move |connection| {
                 let accepted = accept(connection, &new, now)?;
                 if let AcceptedEvent::Queued(_) = accepted {
-                    capacity.arrived();
+                    capacity.arrived(&new);
                 }
                 Ok(accepted)
             })
