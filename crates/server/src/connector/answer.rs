@@ -63,6 +63,9 @@ pub(super) async fn settle(
             let message = format!("the channel {} is off; nothing was kept", spoken.speaker.channel());
             refuse(*spoken, FrameErrorCode::ChannelOff, message)
         }
+        Ok(AcceptedEvent::NameRefused(refusal)) => {
+            refuse(*spoken, FrameErrorCode::Forbidden, refusal.to_string())
+        }
         Err(error) => refuse(*spoken, code_of(&error), words_of(&error)),
     }
 }
