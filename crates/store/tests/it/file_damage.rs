@@ -21,10 +21,9 @@ async fn damaged(name: &str) -> (TempStore, EventId, EventId, u64) {
 }
 
 async fn accept(store: &Store, text: &str) -> EventId {
-    match store.inbox().accept(new_event(&topic("telegram", "chat"), text), NOW).await.unwrap() {
-        AcceptedEvent::Queued(id) => id,
-        other @ (AcceptedEvent::Duplicate { .. } | AcceptedEvent::ChannelOff) => panic!("{other:?}"),
-    }
+    let accepted = store.inbox().accept(new_event(&topic("telegram", "chat"), text), NOW).await.unwrap();
+    let AcceptedEvent::Queued(id) = accepted else { panic!("{accepted:?}") };
+    id
 }
 
 fn is_damage<T>(result: &Result<T, StoreError>) -> bool {
