@@ -5,14 +5,11 @@ use super::judgement::Judgement;
 use super::target::{Arena, Said, Setup};
 use super::wire::Request;
 use crate::faults::Extent;
+use crate::faults::database;
 use crate::faults::http::KEY;
 use crate::faults::server::{Home, Server};
 use anyhow::{Context, Result};
-use rusqlite::Connection;
 use serde_json::json;
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -38,17 +35,6 @@ pub(crate) const ATTACKS: &[Attack] = &[
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-const PAGE_BYTES: u64 = 4_096;
-
-/// Overwrites the head of the first page of a table, as a failing disk would.
-fn damage(database: &Path, table: &str) -> Result<()> {
-    let connection = Connection::open(database)?;
-    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
-    let page: u64 = connection.query_row(sql, [table], |row| row.get(0))?;
-    drop(connection);
-    let file = OpenOptions::new().write(true).open(database)?;
-    Ok(file.write_all_at(&[0; 64], (page - 1) * PAGE_BYTES)?)
-}
 
 fn event(source: &str, id: &str) -> serde_json::Value {
     json!({"source": source, "externalMessageId": id, "idempotencyKey": id, "topicKey": id, "userId": "u",
@@ -66,7 +52,7 @@ fn damaged_page(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let ready = Request::get("/readyz").send(server.port)?;
     judgement.control(ready.code == 200, || format!("/readyz answers {}", ready.code));
     server.terminate(PATIENCE)?.context("the server did not stop")?;
-    damage(&home.path().join("cortex.db"), "audit")?;
+    database::damage_first_page(&home.path(), "audit")?;
     let server = home.started()?;
     let started = Instant::now();
     while Request::get("/readyz").send(server.port)?.code == 200 && started.elapsed() < PATIENCE {
