@@ -17,11 +17,13 @@ use cortex_types::{Clock, SystemClock};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How long sockets of connectors may take to end once the server stops.
+/// Connections that may wait to be accepted; the kernel may allow fewer.
+const LISTEN_QUEUE_MAX: u32 = 4_096;
 const SOCKETS_GOODBYE: Duration = Duration::from_secs(5);
 
 /// Why the server did not start; each text says what to do.
@@ -145,9 +147,18 @@ fn store_config(config: &ServeConfig) -> StoreConfig {
 
 async fn listen(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let refused = |source| StartError::Listen { address: wanted, source };
-    let listener = TcpListener::bind(wanted).await.map_err(refused)?;
+    let listener = listening(wanted).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
+}
+
+/// As `TcpListener::bind`, with a longer queue: when it is full, the kernel drops those who knock, and the owner among
+/// them tries again only after a second.
+fn listening(wanted: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if wanted.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(wanted)?;
+    socket.listen(LISTEN_QUEUE_MAX)
 }
 
 /// Sockets say what they wrote before the hub gives back what nobody has.

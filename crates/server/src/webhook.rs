@@ -156,7 +156,7 @@ impl WebhookSender {
         let rung = async {
             loop {
                 match bell.next().await {
-                    Ring::For(ringing) if ringing != *source => {}
+                    Ring::For(topic) if topic.source != *source => {}
                     Ring::For(_) | Ring::ForAnybody => return,
                     Ring::Over => stop.cancelled().await,
                 }

@@ -156,7 +156,13 @@ impl Outbox<'_> {
 
     /// When something of this source becomes claimable by time alone after now, so that nobody needs to poll.
     pub async fn next_due(&self, source: String, now: Millis) -> Result<Option<Millis>, StoreError> {
-        self.0.read(move |connection| push::next_due(connection, &source, now)).await
+        self.0.read(move |connection| push::next_due(connection, &source, None, now)).await
+    }
+
+    /// The same of one topic alone.
+    pub async fn next_due_in(&self, topic: TopicRef, now: Millis) -> Result<Option<Millis>, StoreError> {
+        let TopicRef { source, topic_key } = topic;
+        self.0.read(move |connection| push::next_due(connection, &source, Some(&topic_key), now)).await
     }
 
     /// An event with everything it led to.
@@ -167,7 +173,7 @@ impl Outbox<'_> {
         self.0.read(move |connection| push::replies_to(connection, &event)).await
     }
 
-    /// Hears which sources have something to claim.
+    /// Hears which topics have something to claim.
     pub fn listen(&self) -> OutboxListener {
         self.0.bell().listen()
     }
@@ -233,7 +239,7 @@ impl Outbox<'_> {
 }
 
 pub(crate) fn mint_id(now: Millis) -> OutboxId {
-    OutboxId::from_ulid(mint(now))
+    OutboxId::new_at(now, rand::random())
 }
 
 fn mint(now: Millis) -> Ulid {
@@ -300,7 +306,7 @@ fn insert(
             refusal,
         ])?;
     if queued == Queued::Due {
-        bell::queued_for(&reply.topic.source);
+        bell::queued_for(&reply.topic);
     }
     Ok(queued)
 }
