@@ -42,6 +42,11 @@ pub const TOOL_CALLS_MAX: usize = 32;
 pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most rows one listing answers with.
 pub const LIST_ROWS_MAX: u32 = 500;
+/// Most bytes of one page of a listing: it ends earlier when its rows are large.
+pub const LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How far the owner's own messages and answers to questions may go beyond maxQueuedEvents and maxDatabaseMiB.
+pub const RESERVED_QUEUED_EVENTS: u64 = 1_000;
+pub const RESERVED_DATABASE_BYTES: u64 = 64 * 1024 * 1024;
 /// Most facts in a prompt.
 pub const KNOWN_FACTS_MAX: usize = 50;
 /// Most pinned facts: every prompt has them all.

@@ -22,6 +22,7 @@ mod question;
 mod schema;
 mod secret;
 mod socket;
+mod storage;
 mod target;
 mod wire;
 
@@ -66,6 +67,7 @@ const CLASSES: &[&[Attack]] = &[
     openai::ATTACKS,
     contract::ATTACKS,
     flood::ATTACKS,
+    storage::ATTACKS,
     outbound::ATTACKS,
 ];
 
