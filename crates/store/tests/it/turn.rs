@@ -171,8 +171,8 @@ async fn the_topic_that_was_used_last_comes_first_however_old_it_is() {
         store.turns().finish_turn(&claimed.event, answered("ok", Vec::new()), Vec::new(), NOW).await.unwrap();
     }
     store.inbox().accept(new_event(&unused, "waits"), NOW).await.unwrap();
-    assert_eq!(store.history().topics_lately(1).await.unwrap(), [old.clone()]);
-    assert_eq!(store.history().topics_lately(9).await.unwrap(), [old, new, unused]);
+    assert_eq!(store.history().topics_lately(9).await.unwrap(), [old.clone(), new, unused]);
+    assert_eq!(store.history().topics_lately(1).await.unwrap(), [old]);
 }
 
 #[tokio::test]
