@@ -15,7 +15,7 @@ use cortex_api::{
 };
 use cortex_store::{ConnectorBinding, ConnectorKey, LocalConnector, StoreError};
 use cortex_types::limits::BODY_BYTES_MAX;
-use cortex_types::{EventId, KeyId, Speaker};
+use cortex_types::{EventId, KeyId, Millis, Speaker};
 use futures::future::join_all;
 use futures::{FutureExt, SinkExt, StreamExt};
 use metrics::{counter, gauge};
@@ -70,7 +70,7 @@ pub(super) struct Socket {
     /// Whether the beginning of a message waited for its end when this was last looked at.
     was_in_message: bool,
     heard_at: Instant,
-    touched_at: Instant,
+    touched_at: Millis,
 }
 
 /// Why a socket ends.
@@ -98,7 +98,7 @@ impl Socket {
         let (me, to_write) = mpsc::channel(2 * WINDOW);
         let keys = app.keys.watch_connectors();
         let locals = app.connector_door.local.watch();
-        let now = Instant::now();
+        let (now, touched_at) = (Instant::now(), app.clock.now());
         wants.standing.begin_messages(&admitted.share);
         Self {
             app,
@@ -119,7 +119,7 @@ impl Socket {
             standing: Arc::clone(&wants.standing),
             was_in_message: false,
             heard_at: now,
-            touched_at: now,
+            touched_at,
         }
     }
 
@@ -210,9 +210,10 @@ impl Socket {
         if std::mem::replace(&mut self.was_in_message, self.standing.is_in_message()) && self.was_in_message {
             return Err(End::Close { code: CLOSE_TRY_LATER, reason: "a message took too long to come" });
         }
-        if self.touched_at.elapsed() > TOUCH_EVERY {
-            self.touched_at = Instant::now();
-            let now = self.app.clock.now();
+        let now = self.app.clock.now();
+        // By the clock that sessions expire by, which goes on while the machine sleeps.
+        if now.since(self.touched_at) > TOUCH_EVERY {
+            self.touched_at = now;
             // A session that cannot be marked now is marked an hour later; it lasts a day.
             drop(self.app.store.connectors().use_session(self.admitted.sha256, now).await);
         }

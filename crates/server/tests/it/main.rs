@@ -46,4 +46,5 @@ mod tool;
 mod trace;
 mod usage;
 mod verbatim;
+mod watchdog;
 mod webhook;

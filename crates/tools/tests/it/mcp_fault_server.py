@@ -26,6 +26,7 @@ tools = [
     {"name": "flood", "inputSchema": SCHEMA, "annotations": READ_ONLY},
     {"name": "note", "inputSchema": SCHEMA},
     {"name": "outlive", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "leave", "inputSchema": SCHEMA, "annotations": READ_ONLY},
 ]
 subscription = None
 
@@ -79,6 +80,11 @@ def call(request, name):
     elif name == "outlive":
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.DEVNULL)
         text(request, str(child.pid))
+    elif name == "leave":
+        sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+        leave = "import os, subprocess, sys; os.setsid(); print(subprocess.Popen(sys.argv[1:], stdin=0, stdout=2).pid)"
+        left = subprocess.run([sys.executable, "-c", leave, *sleeps], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        text(request, left.stdout.decode().strip())
     elif name == "grown":
         text(request, "new")
 
