@@ -11,6 +11,7 @@ mod injection;
 mod judgement;
 mod key;
 mod keyless;
+mod mcp;
 mod number;
 mod schema;
 mod secret;
@@ -50,6 +51,7 @@ const CLASSES: &[&[Attack]] = &[
     secret::ATTACKS,
     file::ATTACKS,
     child::ATTACKS,
+    mcp::ATTACKS,
     number::ATTACKS,
     schema::ATTACKS,
     flood::ATTACKS,

@@ -1,18 +1,20 @@
 //! A connection to one server: opened over stdio or Streamable HTTP, in either era of the protocol.
 
 use super::McpSettings;
+use super::backlog::Bounded;
 use super::child::McpChild;
 use super::config::McpServer;
 use super::http::BoundedClient;
+use super::offer::{Found, TOOLS_MAX};
 use super::sieve::{Sieve, SievedLines};
 use crate::tls;
 use ::http::HeaderValue;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use rmcp::model::SubscriptionFilter;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProtocolVersion,
 };
-use rmcp::model::{SubscriptionFilter, Tool};
 use rmcp::service::{NotificationContext, RunningService, RunningServiceCancellationToken, Subscription};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -92,7 +94,7 @@ impl Connection {
                 let stdout = SievedLines { inner: stdout, sieve: Sieve::default() };
                 let transport =
                     AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MESSAGE_BYTES_MAX);
-                match Self::shake_hands(transport, handshake).await {
+                match Self::shake_hands(Bounded::new(transport), handshake).await {
                     Ok(connection) => Ok(Self { child: Some(child), ..connection }),
                     Err(error) => Err(match child.last_words().await {
                         Some(words) => format!("{error}; it wrote: {words}"),
@@ -100,25 +102,29 @@ impl Connection {
                     }),
                 }
             }
-            McpServer::Http { .. } => Self::shake_hands(http_transport(server)?, handshake).await,
+            McpServer::Http { .. } => {
+                Self::shake_hands(Bounded::new(http_transport(server)?), handshake).await
+            }
         }
     }
 
-    /// All its tools, up to a bound. A server without the capability has none.
-    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, ServiceError> {
-        let mut tools = Vec::new();
+    /// Its tools, one more than are offered at most. A server without the capability has none.
+    pub(super) async fn list_tools(&self, server: &str) -> Result<Vec<Found>, ServiceError> {
+        let mut found = Vec::new();
         let has_tools = self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_some());
         let mut cursor = None;
         for _ in 0..if has_tools { LIST_PAGES_MAX } else { 0 } {
             let page =
                 self.peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
-            tools.extend(page.tools);
+            // Read at once, so that nothing of a page stays but what is offered of it.
+            let room = (TOOLS_MAX + 1).saturating_sub(found.len());
+            found.extend(page.tools.into_iter().take(room).map(|tool| Found::new(server, tool)));
             cursor = page.next_cursor;
-            if cursor.is_none() {
+            if cursor.is_none() || found.len() > TOOLS_MAX {
                 break;
             }
         }
-        Ok(tools)
+        Ok(found)
     }
 
     /// Waits until the server is gone, and says how.

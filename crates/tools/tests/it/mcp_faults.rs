@@ -244,7 +244,7 @@ async fn a_server_that_cannot_start_says_why_and_leaves_the_others_alone() {
         .await;
     }
     eventually("the good one is ready", async || {
-        matches!(state("good"), McpState::Ready { tools: 13 }).then_some(())
+        matches!(state("good"), McpState::Ready { tools: 17 }).then_some(())
     })
     .await;
     assert!(set.definitions().iter().all(|definition| definition.name.skill() == "good"));

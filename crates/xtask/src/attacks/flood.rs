@@ -71,7 +71,7 @@ fn owner_waits(target: &Target, number: usize) -> Result<(Duration, Duration)> {
 }
 
 /// Runs a flood on threads until the owner was answered often enough beside it; judges memory and waits.
-fn beside(
+pub(super) fn beside(
     target: &Target,
     judgement: &mut Judgement,
     threads: usize,
