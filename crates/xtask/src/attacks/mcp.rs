@@ -12,7 +12,6 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -118,13 +117,13 @@ fn floods(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     };
     let honest = ended("pages")?;
     judgement.control(honest["text"] == "ended", || format!("an honest call came to {honest}"));
-    beside(&target, judgement, 1, |stop, _| {
+    beside(&target, judgement, 1, |tide, _| {
         for way in WAYS.iter().filter(|way| **way != "pages") {
-            drop(target.ingest(KEY, &Said { topic: way, ..Said::at_terminal(way, way) }));
+            if target.ingest(KEY, &Said { topic: way, ..Said::at_terminal(way, way) }).is_ok() {
+                tide.count();
+            }
         }
-        while !stop.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        tide.hold::<()>(Vec::new());
     })?;
     let started = Instant::now();
     let is_idle = || -> Result<bool> {
