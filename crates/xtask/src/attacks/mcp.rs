@@ -117,7 +117,7 @@ fn floods(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     };
     let honest = ended("pages")?;
     judgement.control(honest["text"] == "ended", || format!("an honest call came to {honest}"));
-    beside(&target, judgement, 1, |tide, _| {
+    beside(&target, judgement, (1, 4), |tide, _| {
         for way in WAYS.iter().filter(|way| **way != "pages") {
             if target.ingest(KEY, &Said { topic: way, ..Said::at_terminal(way, way) }).is_ok() {
                 tide.count();
