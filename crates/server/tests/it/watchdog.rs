@@ -75,7 +75,9 @@ async fn a_client_of_openai_gets_the_notice_at_once() {
 async fn whoever_watches_hears_the_end_and_the_server_says_that_it_is_not_well() {
     let time = FrozenTime::hold();
     let server = busy(&time).await;
-    let id = server.accept(&saying("2", "lost")).await;
+    let mut event = saying("2", "lost");
+    event["topicKey"] = json!("elsewhere");
+    let id = server.accept(&event).await;
     let mut live = server.client().live(&id.parse().unwrap()).await.unwrap();
     lost(&server).await;
     match soon(&time, live.next()).await.unwrap().unwrap() {
