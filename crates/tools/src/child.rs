@@ -79,9 +79,10 @@ impl GroupChild {
     pub(crate) fn kill(&mut self) {
         // Once only: when the group is gone its number can become another's.
         let Some(group) = self.group.take() else { return };
-        // First, while the host lives: it adopts what lost its parent, so that nothing gets out of sight.
+        // First, while the host lives: it adopts what lost its parent, so that nothing gets out of sight. Once it was
+        // fetched its number can be another's, and it has ended its family itself.
         for _ in 0..FAMILY_LOOKS_MAX {
-            if family::kill_descendants(group) == 0 {
+            if self.child.id().is_none() || family::kill_descendants(group) == 0 {
                 break;
             }
         }

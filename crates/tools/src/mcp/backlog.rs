@@ -5,6 +5,7 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// Messages that wait for a server to take them, after which it counts as gone. Calls of ours are a few at a time.
 const UNSENT_MAX: usize = 256;
@@ -14,11 +15,13 @@ pub(super) struct Bounded<T> {
     inner: T,
     /// Has as many owners, beside this one, as messages wait.
     waiting: Arc<()>,
+    /// Rung when too much waits. The end of the transport alone is not enough: rmcp first tries to send what waits.
+    overrun: Arc<Notify>,
 }
 
 impl<T> Bounded<T> {
-    pub(super) fn new(inner: T) -> Self {
-        Self { inner, waiting: Arc::new(()) }
+    pub(super) fn new(inner: T, overrun: Arc<Notify>) -> Self {
+        Self { inner, waiting: Arc::new(()), overrun }
     }
 }
 
@@ -42,6 +45,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Bounded<T> {
         let unsent = Arc::strong_count(&self.waiting) - 1;
         if unsent > UNSENT_MAX {
             tracing::warn!(unsent, "an MCP server asks without reading the answers; it is disconnected");
+            self.overrun.notify_one();
             return None;
         }
         message

@@ -38,6 +38,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     /// Rung when the server says that its list of tools changed.
     pub(super) changed: Arc<Notify>,
+    /// Rung when the server takes nothing of what is sent to it.
+    overrun: Arc<Notify>,
     closed: Shared<BoxFuture<'static, ()>>,
     cancel: Option<RunningServiceCancellationToken>,
     child: Option<McpChild>,
@@ -94,7 +96,7 @@ impl Connection {
                 let stdout = SievedLines { inner: stdout, sieve: Sieve::default() };
                 let transport =
                     AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MESSAGE_BYTES_MAX);
-                match Self::shake_hands(Bounded::new(transport), handshake).await {
+                match Self::shake_hands(transport, handshake).await {
                     Ok(connection) => Ok(Self { child: Some(child), ..connection }),
                     Err(error) => Err(match child.last_words().await {
                         Some(words) => format!("{error}; it wrote: {words}"),
@@ -102,9 +104,7 @@ impl Connection {
                     }),
                 }
             }
-            McpServer::Http { .. } => {
-                Self::shake_hands(Bounded::new(http_transport(server)?), handshake).await
-            }
+            McpServer::Http { .. } => Self::shake_hands(http_transport(server)?, handshake).await,
         }
     }
 
@@ -129,16 +129,23 @@ impl Connection {
 
     /// Waits until the server is gone, and says how.
     pub(super) async fn ended(&mut self) -> String {
-        let Self { closed, child, .. } = self;
+        let Self { closed, child, overrun, .. } = self;
+        let overrun = async {
+            overrun.notified().await;
+            "it asks without reading the answers".to_owned()
+        };
         let how = match child {
             Some(child) => tokio::select! {
+                biased;
+                how = overrun => how,
                 how = child.ended() => how,
                 () = closed.clone() => "it closed its output".to_owned(),
             },
-            None => {
-                closed.clone().await;
-                "the connection closed".to_owned()
-            }
+            None => tokio::select! {
+                biased;
+                how = overrun => how,
+                () = closed.clone() => "the connection closed".to_owned(),
+            },
         };
         match child {
             Some(child) => match child.last_words().await {
@@ -195,12 +202,14 @@ impl Connection {
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
         };
+        let overrun = Arc::new(Notify::new());
+        let transport = Bounded::new(transport.into_transport(), Arc::clone(&overrun));
         let running = listener.serve_with_lifecycle(transport, lifecycle).await;
         let running = running.map_err(|error| error.to_string())?;
         let subscription = subscribe(&running).await;
         let (peer, cancel) = (running.peer().clone(), running.cancellation_token());
         let closed = running.waiting().map(drop).boxed().shared();
-        Ok(Self { peer, changed, closed, cancel: Some(cancel), child: None, subscription })
+        Ok(Self { peer, changed, overrun, closed, cancel: Some(cancel), child: None, subscription })
     }
 }
 

@@ -97,7 +97,7 @@ def call(request, name):
         for _ in range(8):
             os.write(1, b'{"jsonrpc":"2.0","method":"x","params":{"a":[' + b'{"":0},' * 500000 + b"0]}}\n")
     elif name == "errors":
-        for _ in range(400):
+        for _ in range(160):
             os.write(2, b"y" * 1048576)
         text(request, "told")
     elif name == "nag":
@@ -127,7 +127,7 @@ def handle(request):
         params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
         send({"method": "notifications/subscriptions/acknowledged", "params": params})
     elif method == "tools/list" and HANDSHAKE == "pages":
-        properties = {"p%d" % number: {} for number in range(60000)}
+        properties = {"p%d" % number: {} for number in range(30000)}
         large = {"name": "t%s" % request["id"], "inputSchema": {"type": "object", "properties": properties}}
         answer(request, {"tools": [tools[0], large], "nextCursor": "more", "ttlMs": 0, "cacheScope": "private"})
     elif method == "tools/list":

@@ -48,7 +48,7 @@ for line in sys.stdin:
     elif method == "tools/list":
         result = {"tools": [tool]}
         if way == "pages":
-            properties = {"p%d" % number: {} for number in range(60000)}
+            properties = {"p%d" % number: {} for number in range(30000)}
             large = {**tool, "name": "t%s" % request["id"], "inputSchema": {"type": "object", "properties": properties}}
             result = {"tools": [tool, large], "nextCursor": "more"}
     elif method == "tools/call":
