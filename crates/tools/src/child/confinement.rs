@@ -147,9 +147,9 @@ fn limit_processes(more: u64) -> io::Result<()> {
 
 fn threads_of_user(user: u32) -> u64 {
     let Ok(entries) = std::fs::read_dir("/proc") else { return 1 };
-    let threads = |status: String| -> Option<u64> {
+    let threads = |told: String| -> Option<u64> {
         let of =
-            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+            |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
         (of("Uid:")?.parse() == Ok(user)).then(|| of("Threads:")?.parse().ok()).flatten()
     };
     let all = entries
