@@ -1,6 +1,5 @@
 //! `backup` and `restore`: a home under load goes into one file, and comes out of it elsewhere or not at all.
 
-use crate::bot_api::{BotApi, TOKEN};
 use crate::cortex::{Cortex, Ran};
 use cortex_store::{HomeLock, HomeUse};
 use serde_json::{Value, json};
@@ -70,69 +69,6 @@ fn a_backup_under_load_has_every_event_that_was_accepted_before_it() {
         let again = other.post("/ingest", &event(number));
         assert_eq!(again["eventId"].as_str(), Some(id.as_str()), "event {number} is not in the backup");
     }
-}
-
-/// A skill that keeps a note for each message, without asking.
-fn with_notes(cortex: Cortex) -> Cortex {
-    let folder = cortex.beside("skills/notes");
-    std::fs::create_dir_all(&folder).unwrap();
-    let manifest =
-        json!({"id": "notes", "name": "N", "version": "1.0.0", "runtimeApiVersion": "1", "main": "main.ts"});
-    std::fs::write(folder.join("skill.json"), manifest.to_string()).unwrap();
-    let main = "export const listTools = () => [{ name: 'notes.keep', description: 'Keeps a note.', inputSchema: { type: 'object' }, mutatesState: false }];\n\
-        export const execute = async (call, ctx) => {\n\
-          ctx.db.run('CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY)');\n\
-          ctx.db.run('INSERT INTO notes DEFAULT VALUES');\n\
-          const [{ kept }] = ctx.db.query('SELECT count(*) AS kept FROM notes');\n\
-          return { content: `notes: ${kept}.` };\n\
-        };\n";
-    std::fs::write(folder.join("main.ts"), main).unwrap();
-    let skills = cortex.beside("skills");
-    cortex.with("CORTEX_SKILL_DIRS", skills.to_str().unwrap())
-}
-
-#[test]
-fn a_backup_under_load_has_what_connectors_and_skills_remember() {
-    let api = BotApi::start();
-    let script = json!({
-        "answers": [{"when": {"afterTool": "notes.keep"}, "say": "kept"}],
-        "otherwise": {"toolCalls": [{"name": "notes.keep", "arguments": {}}]},
-    });
-    let telegram = json!({"enabled": true, "token": TOKEN, "apiUrl": api.url, "allow": [42]});
-    let settings = json!({"connectors": {"telegram": telegram}}).to_string();
-    let cortex = with_notes(Cortex::scripted(&script).with_file(&settings)).started();
-    let is_over = AtomicBool::new(false);
-    let (file, before) = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // One message behind the other, so that notes and pages are written all the time.
-            for number in 1.. {
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
-                api.say(i64::try_from(number).unwrap(), 42, &format!("message {number}"));
-                api.sent(number);
-            }
-        });
-        let before = api.sent(5).len();
-        let file = backed_up(&cortex);
-        is_over.store(true, Ordering::Relaxed);
-        (file, before)
-    });
-
-    let other = with_notes(Cortex::scripted(&script));
-    let ran = restore(&other, &file);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    // This one has no bot: what its connector noted is looked at as it is.
-    let pages = std::fs::read(other.path("connectors/telegram/state.json")).unwrap();
-    let pages: Value = serde_json::from_slice(&pages).unwrap();
-    assert!(pages.as_object().is_some_and(|pages| !pages.is_empty()), "{pages}");
-    std::fs::remove_file(other.path("server.json")).unwrap();
-    let other = other.started();
-    let event = other.json(&["send", "one more", "--json"])["eventId"].as_str().unwrap().to_owned();
-    let trace = other.run(&["trace", &event]).stdout;
-    let (_, kept) = trace.split_once("notes: ").unwrap_or_else(|| panic!("{trace}"));
-    let kept: usize = kept.split('.').next().unwrap().parse().unwrap();
-    assert!(kept > before, "{kept} notes, {before} were answered before the backup");
 }
 
 #[test]
