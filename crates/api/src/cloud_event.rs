@@ -155,6 +155,12 @@ pub enum FrameErrorCode {
     ChannelOff,
     /// The disk does not take it: nothing was kept.
     StorageUnavailable,
+    /// The database is damaged: nothing is kept until a backup is restored.
+    StorageDamaged,
+    /// The database is as large as the settings allow: nothing was kept.
+    StorageFull,
+    /// As many events wait as the settings allow: nothing was kept.
+    QueueFull,
     /// More events than this caller may send in a minute: nothing was kept.
     TooManyRequests,
     InternalError,

@@ -74,7 +74,7 @@ pub use outbox::{
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
 pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};
-pub use status::{ModelStatus, ServerStatus, WatchdogStatus};
+pub use status::{ModelStatus, ServerStatus, StorageStatus, WatchdogStatus};
 pub use time::WireTime;
 pub use tool::{ToolList, ToolRow};
 pub use trace::{EventTrace, TraceEntry, TraceWhat};

@@ -26,6 +26,7 @@ mod signature;
 mod speaker;
 mod start;
 mod state;
+mod watch;
 mod webhook;
 mod wire;
 

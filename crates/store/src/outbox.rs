@@ -1,6 +1,6 @@
 //! The outbox: a message is leased to one connector at a time, retried with backoff, and never silently lost.
 
-use crate::listing::{Page, PageRequest};
+use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 
 use crate::{Store, StoreError, channel, checksum, topic};
 use cortex_types::{
@@ -384,8 +384,19 @@ fn list(
     );
     let mut statement = connection.prepare_cached(&select_where(&condition))?;
     let rows = statement.query_map(params![before, limit, source], |row| Ok(outbox_row(row)))?;
-    let rows = rows.map(|row| row?).collect::<Result<Vec<_>, StoreError>>()?;
-    Ok(Page::of(rows, limit, |row| row.seq))
+    read_page(rows.map(|row| row?), limit)
+}
+
+impl Listed for OutboxMessage {
+    fn place(&self) -> i64 {
+        self.seq
+    }
+
+    fn bytes(&self) -> usize {
+        let Self { text, payload_json, last_error, .. } = self;
+        let (payload, error) = (payload_json.as_ref(), last_error.as_ref());
+        ROW_BYTES + text.len() + payload.map_or(0, String::len) + error.map_or(0, String::len)
+    }
 }
 
 /// What a message was queued with, and the checksum over it.

@@ -4,7 +4,7 @@ use crate::inbox::fail_at_recovery;
 use crate::trace::{self, NoteKind};
 use crate::turn::{claimed_topic, shorten};
 use crate::{Store, StoreError, outbox, topic};
-use cortex_types::{Event, InboxStatus, Millis, NewReply};
+use cortex_types::{Event, EventId, InboxStatus, Millis, NewReply};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 
@@ -24,12 +24,14 @@ pub struct Stranded {
 }
 
 /// What became of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rescued {
-    /// Events that are tried again, and topics that go on.
-    pub requeued: usize,
+    /// Events that are tried again.
+    pub requeued: Vec<EventId>,
+    /// Topics that go on.
+    pub topics: usize,
     /// Events that were tried too often; their users are told.
-    pub failed: usize,
+    pub failed: Vec<EventId>,
 }
 
 impl Stranded {
@@ -113,16 +115,19 @@ fn rescue(
             .query_row([seq], |row| row.get(0))
             .optional()?;
         let Some(topic) = topic else { continue };
-        let attempts: Option<u32> = connection
-            .prepare_cached("SELECT attempts FROM inbox_messages WHERE seq = ?1 AND status = 'processing'")?
-            .query_row([seq], |row| row.get(0))
+        let found: Option<(u32, String)> = connection
+            .prepare_cached(
+                "SELECT attempts, id FROM inbox_messages WHERE seq = ?1 AND status = 'processing'",
+            )?
+            .query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        match attempts {
-            Some(attempts) if attempts >= attempts_max => {
+        match found {
+            Some((attempts, id)) if attempts >= attempts_max => {
                 fail_at_recovery(connection, *seq, "its turn was lost every time", now, notice)?;
-                rescued.failed += 1;
+                // Nobody can watch an event whose id is damaged.
+                rescued.failed.extend(id.parse::<EventId>().ok());
             }
-            Some(_) => {
+            Some((_, id)) => {
                 connection
                     .prepare_cached(
                         "UPDATE inbox_messages SET status = 'pending', due_at = 0, updated_at = ?2 WHERE seq = ?1",
@@ -135,16 +140,16 @@ fn rescue(
                     NoteKind::Rescued,
                     "no task worked on this turn any more",
                 )?;
-                rescued.requeued += 1;
+                rescued.requeued.extend(id.parse::<EventId>().ok());
             }
             // The head of the topic was no event that waits: only the topic is held.
-            None => rescued.requeued += 1,
+            None => rescued.topics += 1,
         }
         topic::release(connection, topic)?;
     }
     for topic in &stranded.topics {
         topic::refresh(connection, *topic)?;
-        rescued.requeued += 1;
+        rescued.topics += 1;
     }
     Ok(rescued)
 }
@@ -160,11 +165,12 @@ fn give_up(
     connection
         .prepare_cached("UPDATE inbox_messages SET status = ?2, error = ?3, updated_at = ?4 WHERE seq = ?1")?
         .execute(params![event.seq, InboxStatus::Failed.as_str(), shorten(reason), now.0])?;
-    if let Err(error) = or_nothing(connection, || outbox::queue(connection, notice, event.seq, now).map(drop))
-    {
+    let told = or_nothing(connection, || outbox::queue(connection, notice, event.seq, now).map(drop));
+    if let Err(error) = unless_damaged(told)? {
         tracing::error!(event = %event.id, %error, "The user could not be told that an event failed");
     }
-    if let Err(error) = or_nothing(connection, || topic::release(connection, topic)) {
+    let released = or_nothing(connection, || topic::release(connection, topic));
+    if let Err(error) = unless_damaged(released)? {
         // The watchdog finds the topic and looks for its next event anew.
         tracing::error!(event = %event.id, %error, "A topic goes on without its next event");
         connection
@@ -174,6 +180,14 @@ fn give_up(
             .execute([topic])?;
     }
     Ok(())
+}
+
+/// In a damaged file nothing more is written, so the event stays as it is.
+fn unless_damaged(done: Result<(), StoreError>) -> Result<Result<(), StoreError>, StoreError> {
+    match done {
+        Err(error @ StoreError::FileDamaged(_)) => Err(error),
+        done => Ok(done),
+    }
 }
 
 /// Runs a part whose failure must not undo the rest.

@@ -13,6 +13,7 @@ mod injection;
 mod judgement;
 mod key;
 mod keyless;
+mod mcp;
 mod mode;
 mod number;
 mod offer;
@@ -22,6 +23,7 @@ mod question;
 mod schema;
 mod secret;
 mod socket;
+mod storage;
 mod target;
 mod wire;
 
@@ -58,6 +60,7 @@ const CLASSES: &[&[Attack]] = &[
     secret::ATTACKS,
     file::ATTACKS,
     child::ATTACKS,
+    mcp::ATTACKS,
     offer::ATTACKS,
     number::ATTACKS,
     schema::ATTACKS,
@@ -66,6 +69,7 @@ const CLASSES: &[&[Attack]] = &[
     openai::ATTACKS,
     contract::ATTACKS,
     flood::ATTACKS,
+    storage::ATTACKS,
     outbound::ATTACKS,
 ];
 

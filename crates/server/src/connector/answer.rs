@@ -1,10 +1,11 @@
 //! What a frame is answered with: an event goes into the inbox, one that came before gets what is on record.
 
 use super::frame::{self, FrameError, Inbound, OutboundMessage};
+use crate::refusal::DAMAGED_WORDS;
 use crate::state::AppState;
 use axum::extract::ws::Utf8Bytes;
 use cortex_api::FrameErrorCode;
-use cortex_store::StoreError;
+use cortex_store::{Full, StoreError};
 use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis, OutboxStatus, Speaker};
 use metrics::counter;
 
@@ -80,7 +81,7 @@ pub(super) async fn settle(app: &AppState, answer: Answer) -> (Vec<Utf8Bytes>, O
         Ok(AcceptedEvent::NameRefused(refusal)) => {
             refuse(*spoken, FrameErrorCode::Forbidden, refusal.to_string())
         }
-        Err(error) => refuse(*spoken, code_of(&error), "nothing was kept; send it again later".to_owned()),
+        Err(error) => refuse(*spoken, code_of(&error), words_of(&error)),
     }
 }
 
@@ -133,6 +134,20 @@ fn refused(error: FrameError, now: Millis) -> Vec<Utf8Bytes> {
 pub(super) fn code_of(error: &StoreError) -> FrameErrorCode {
     match error {
         StoreError::Unavailable(_) | StoreError::Closed => FrameErrorCode::StorageUnavailable,
+        StoreError::FileDamaged(_) => FrameErrorCode::StorageDamaged,
+        StoreError::Full(Full::QueuedEvents { .. }) => FrameErrorCode::QueueFull,
+        StoreError::Full(Full::Database { .. }) => FrameErrorCode::StorageFull,
         StoreError::Damaged(_) | StoreError::Fault(_) => FrameErrorCode::InternalError,
+    }
+}
+
+/// Why an event was not kept, and what to do.
+fn words_of(error: &StoreError) -> String {
+    match error {
+        StoreError::FileDamaged(_) => DAMAGED_WORDS.to_owned(),
+        StoreError::Full(full) => full.to_string(),
+        StoreError::Unavailable(_) | StoreError::Closed | StoreError::Damaged(_) | StoreError::Fault(_) => {
+            "nothing was kept; send it again later".to_owned()
+        }
     }
 }

@@ -276,7 +276,7 @@ impl Dispatcher {
         let now = self.parts.clock.now();
         match self.claim().await {
             Ok(look_at) => look_at,
-            Err(StoreError::Closed) => now.after(LONGEST_SLEEP),
+            Err(StoreError::Closed | StoreError::FileDamaged(_)) => now.after(LONGEST_SLEEP),
             Err(error) => {
                 tracing::warn!(%error, "Messages for a connector cannot be claimed now; trying again");
                 now.after(AFTER_REFUSAL)
