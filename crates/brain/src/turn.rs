@@ -5,7 +5,7 @@
 
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
-use crate::output::{Output, parse_output};
+use crate::output::{Output, parse_output, without_pictures};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
@@ -99,7 +99,11 @@ pub enum ModelFailure {
 /// What is to be done, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    CallModel(ChatRequest),
+    /// Ask the models; `marked` says that the answer is given knowing what others wrote.
+    CallModel {
+        request: ChatRequest,
+        marked: bool,
+    },
     /// Journal these before anything that follows, and tell the user the notices in the same transaction.
     Record {
         steps: Vec<StepBody>,
@@ -188,7 +192,8 @@ impl Turn {
                 for result in results {
                     let name = self.name_of(&result.call_id);
                     let was_approved = self.was_approved(&result.call_id);
-                    notices.extend(ending_notice(&name, result.ending, was_approved, &result.text));
+                    let notice = ending_notice(&name, result.ending, was_approved, &result.text);
+                    notices.extend(notice.map(|notice| without_pictures(&notice)));
                     let read = result.untrusted.then(|| name.clone());
                     self.answer_call(&mut record, result.call_id, name, result.text, result.ending);
                     read.into_iter().for_each(|from| self.mark(&mut record, from));
@@ -356,7 +361,8 @@ impl Turn {
         } else {
             reply.text.clone()
         };
-        parse_output(&said)
+        let output = parse_output(&said);
+        if self.is_marked() { output.without_pictures() } else { output }
     }
 
     fn after_failure(&self, failure: ModelFailure) -> Effect {
@@ -385,13 +391,14 @@ impl Turn {
         // After the last round the model gets one call without tools, so that it has to say something.
         let may_call = self.rounds() < self.limits.tool_rounds_max;
         let (system, stable_system_bytes) = self.context.system();
-        Effect::CallModel(ChatRequest {
+        let request = ChatRequest {
             system,
             stable_system_bytes,
             messages,
             tools: if may_call { self.tools.clone() } else { Vec::new() },
             max_output_tokens: None,
-        })
+        };
+        Effect::CallModel { request, marked: self.is_marked() }
     }
 
     fn budget_reason(&self) -> Option<String> {

@@ -11,7 +11,7 @@ use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, Effect, FailureNotice, Input, Turn, TurnLimits, attachment_line, background_words,
+    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line, background_words,
     backoff, count_tokens, heard, notice_text, outcome_line, read_answer,
 };
 use cortex_models::Models;
@@ -199,8 +199,9 @@ async fn perform(
             record(parts, event, steps, notices, journal, cancel).await?;
             Ok(Performed::Nothing)
         }
-        Effect::CallModel(request) => {
-            let (asked, calls) = call_model(parts, models, event, &request, cancel).await;
+        Effect::CallModel { request, marked } => {
+            let preview = if marked { Preview::without_pictures() } else { Preview::default() };
+            let (asked, calls) = call_model(parts, models, event, &request, preview, cancel).await;
             journal.unpaid.extend(calls);
             fail_point!("turn.after_model");
             match asked {
