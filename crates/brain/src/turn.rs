@@ -6,6 +6,7 @@
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
 use crate::output::{Output, parse_output, without_pictures};
+use crate::trust::carries_on;
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
@@ -129,8 +130,10 @@ pub enum Effect {
         last_step: Option<StepBody>,
         output: Output,
         sends: SendVerdicts,
-        /// The turn had read what others wrote.
+        /// The turn knew what others wrote.
         untrusted: bool,
+        /// It read that itself.
+        has_read: bool,
     },
     /// Try the event again later.
     RetryLater {
@@ -214,7 +217,7 @@ impl Turn {
     }
 
     fn mark(&mut self, record: &mut Vec<StepBody>, from: String) {
-        if !self.is_marked() {
+        if !self.is_marked() || (carries_on(&from) && !self.has_read()) {
             let read = StepBody::UntrustedRead { from };
             self.steps.push(read.clone());
             record.push(read);
@@ -223,6 +226,11 @@ impl Turn {
 
     fn is_marked(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { .. }))
+    }
+
+    /// Whether it read what others wrote itself, so that its answer marks those who see it.
+    fn has_read(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { from } if carries_on(from)))
     }
 
     /// Whether the model's last answer was given after the turn had read what others wrote.

@@ -1,5 +1,6 @@
 //! The Engram memory service, seen from a client: quick, optional, and never a reason for a turn to fail.
 
+use cortex_models::is_believed;
 use cortex_types::Accounts;
 use futures::future::join;
 use reqwest::Url;
@@ -7,7 +8,6 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// A memory that is slower than this is not waited for.
@@ -116,7 +116,7 @@ impl EngramClient {
             EngramSetting::Explicit(url) => Self::at(url, http).map(Some),
             EngramSetting::Probe(url) => {
                 let client = Self::at(url, http)?;
-                let answers = is_loopback(&client.base) && client.answers_as_engram().await;
+                let answers = is_believed(&client.base, "engram") && client.answers_as_engram().await;
                 Ok(answers.then_some(client))
             }
         }
@@ -228,10 +228,4 @@ impl fmt::Debug for EngramClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngramClient").field("host", &self.base.host_str()).finish_non_exhaustive()
     }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

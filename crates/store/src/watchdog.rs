@@ -3,7 +3,7 @@
 use crate::inbox::fail_at_recovery;
 use crate::trace::{self, NoteKind};
 use crate::turn::{claimed_topic, shorten};
-use crate::{Store, StoreError, outbox, topic};
+use crate::{Store, StoreError, approval, outbox, topic};
 use cortex_types::{Event, InboxStatus, Millis, NewReply};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
@@ -21,6 +21,8 @@ pub struct Stranded {
     pub events: Vec<i64>,
     /// Topics in which an event is pending while nothing holds them.
     pub topics: Vec<i64>,
+    /// Events that wait for a person although nobody is asked anything.
+    pub unasked: Vec<i64>,
 }
 
 /// What became of it.
@@ -34,11 +36,11 @@ pub struct Rescued {
 
 impl Stranded {
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.topics.is_empty()
+        self.events.is_empty() && self.topics.is_empty() && self.unasked.is_empty()
     }
 
     pub fn count(&self) -> usize {
-        self.events.len() + self.topics.len()
+        self.events.len() + self.topics.len() + self.unasked.len()
     }
 }
 
@@ -96,7 +98,16 @@ fn look(connection: &Connection, running: &BTreeSet<i64>) -> Result<Stranded, St
             topics.push(topic);
         }
     }
-    Ok(Stranded { events, topics })
+    Ok(Stranded { events, topics, unasked: unasked(connection)? })
+}
+
+fn unasked(connection: &Connection) -> Result<Vec<i64>, StoreError> {
+    let mut waiting = connection.prepare_cached(
+        "SELECT seq FROM inbox_messages WHERE status = 'waiting' AND NOT EXISTS
+           (SELECT 1 FROM pending_approvals WHERE event_seq = seq AND status = 'pending') LIMIT ?1",
+    )?;
+    let rows = waiting.query_map([STRANDED_MAX], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn rescue(
@@ -144,6 +155,12 @@ fn rescue(
     }
     for topic in &stranded.topics {
         topic::refresh(connection, *topic)?;
+        rescued.requeued += 1;
+    }
+    // An answer may have come since the look: then it goes on already.
+    let still = if stranded.unasked.is_empty() { Vec::new() } else { unasked(connection)? };
+    for seq in stranded.unasked.iter().filter(|seq| still.contains(seq)) {
+        approval::wake(connection, *seq, "it waited for an answer, and nobody is asked", now)?;
         rescued.requeued += 1;
     }
     Ok(rescued)

@@ -193,20 +193,16 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::{POLICY, STYLE};
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use sha2::{Digest, Sha256};
     use super::escaped;
 
     #[test]
     fn nothing_that_was_asked_becomes_markup() {
         assert_eq!(escaped("<a href=\"x\">'&"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-    use sha2::{Digest, Sha256};
 
     #[test]
     fn the_page_allows_its_own_style_and_no_other() {

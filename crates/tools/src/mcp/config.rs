@@ -1,5 +1,6 @@
 //! `mcpServers` of server.json, in the shape every MCP client uses.
 
+use crate::tool::is_own_skill;
 use cortex_types::without_known;
 use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
@@ -130,6 +131,10 @@ impl TryFrom<BTreeMap<String, Entry>> for McpServers {
             if part.is_empty() || part.len() > SERVER_NAME_CHARS_MAX {
                 return Err(wrong(format!("a name has 1 to {SERVER_NAME_CHARS_MAX} characters")));
             }
+            if is_own_skill(&part) {
+                let example = format!("my-{part}");
+                return Err(wrong(format!("Cortex has tools of its own called {part}.…; use another name, such as {example:?}")));
+            }
             if let Some(other) = parts.insert(part.to_ascii_lowercase(), name.clone()) {
                 return Err(wrong(format!(
                     "its tools would be called {part}.…, as those of {other:?}; rename one"
@@ -249,6 +254,9 @@ mod tests {
             (r#"{"a": {"comand": "x"}}"#, "unknown field `comand`"),
             (r#"{"a.b": {"command": "x"}, "a b": {"command": "x"}}"#, "rename one"),
             (r#"{"": {"command": "x"}}"#, "1 to 32"),
+            (r#"{"Memory": {"command": "x"}}"#, "tools of its own called Memory"),
+            (r#"{"time": {"command": "x"}}"#, "such as \"my-time\""),
+            (r#"{"session ": {"command": "x"}}"#, "tools of its own"),
         ] {
             let error = parse(entry).unwrap_err();
             assert!(error.contains(part), "{entry}: {error}");

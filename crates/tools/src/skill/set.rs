@@ -11,7 +11,7 @@ use super::worker::LivingThreads;
 use super::{SkillIsolation, SkillOptions};
 use crate::registry::ToolProvider;
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
-use crate::trust::{TrustStore, TrustStoreError, pin_group, trust_group};
+use crate::trust::{PinGroup, TrustStore, TrustStoreError, pin_group, trust_group};
 use async_trait::async_trait;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::DirBuilder;
@@ -65,8 +65,8 @@ impl SkillSet {
             return Err(problems);
         }
         for skill in loaded.skills.values_mut() {
-            let group = &skill.manifest.id;
-            let found = pin_group(group, skill.code, &skill.tools, trusted).await.map_err(|error| {
+            let group = PinGroup::Skill(&skill.manifest.id, skill.code);
+            let found = pin_group(group, &skill.tools, trusted).await.map_err(|error| {
                 let path = skill.folder.join(MANIFEST_FILE);
                 vec![SkillProblem::error(&path, error.to_string(), "look at the server's database")]
             })?;
@@ -133,7 +133,7 @@ impl SkillSet {
     /// Trusts a skill as it is now; its tools are offered at once.
     pub async fn trust(&self, id: &str, trusted: &dyn TrustStore) -> Result<(), TrustError> {
         let skill = self.skills.get(id).ok_or_else(|| TrustError::NoSkill(id.to_owned()))?;
-        trust_group(id, skill.code, &skill.tools, trusted).await?;
+        trust_group(PinGroup::Skill(id, skill.code), &skill.tools, trusted).await?;
         if skill.state != SkillState::Ready {
             self.trusted_since.write().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
         }
