@@ -101,20 +101,11 @@ pub enum ModelFailure {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Ask the models; `marked` says that the answer is given knowing what others wrote.
-    CallModel {
-        request: ChatRequest,
-        marked: bool,
-    },
+    CallModel { request: ChatRequest, marked: bool },
     /// Journal these before anything that follows, and tell the user the notices in the same transaction.
-    Record {
-        steps: Vec<StepBody>,
-        notices: Vec<String>,
-    },
+    Record { steps: Vec<StepBody>, notices: Vec<String> },
     /// Ask the registry about these calls; `marked` says that the model wrote them knowing what others wrote.
-    CheckCalls {
-        calls: Vec<ToolCall>,
-        marked: bool,
-    },
+    CheckCalls { calls: Vec<ToolCall>, marked: bool },
     /// Look up where these words for other channels would go.
     CheckSends(Vec<ToolCall>),
     /// Run these side by side; their start is in the journal.
@@ -136,15 +127,9 @@ pub enum Effect {
         has_read: bool,
     },
     /// Try the event again later.
-    RetryLater {
-        reason: String,
-        retry_after: Option<Duration>,
-    },
+    RetryLater { reason: String, retry_after: Option<Duration> },
     /// Give the event up and tell the user.
-    Fail {
-        reason: String,
-        notice: FailureNotice,
-    },
+    Fail { reason: String, notice: FailureNotice },
 }
 
 /// One event being answered.

@@ -80,7 +80,8 @@ mod tests {
    2: 0100007F:9C40 0100007F:1E45 01 00000000:00000000 00:00000000 00000000  1002        0 113 1 0 100 0 0 10 0
    3: 00000000000000000000000001000000:1E46 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 114 1
 ";
-    const PASSWD: &str = "root:x:0:0::/root:/bin/sh\nollama:x:998:998::/:/bin/false\nengram:x:1001:1001::/:/bin/sh\n";
+    const PASSWD: &str =
+        "root:x:0:0::/root:/bin/sh\nollama:x:998:998::/:/bin/false\nengram:x:1001:1001::/:/bin/sh\n";
 
     #[test]
     fn only_sockets_that_listen_on_the_port_count() {

@@ -12,7 +12,9 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Whether a Synapse answers `/health` here. A degraded one counts: it may recover before it is needed.
 pub(crate) async fn synapse_is_at(client: &reqwest::Client, base_url: &str) -> bool {
     // Many services have a `/health`; the list of providers tells a Synapse from them.
-    let Some(base) = Url::parse(base_url).ok().filter(|url| is_believed(url, "synapse")) else { return false };
+    let Some(base) = Url::parse(base_url).ok().filter(|url| is_believed(url, "synapse")) else {
+        return false;
+    };
     let health =
         get(client, base, "health").await.and_then(|body| serde_json::from_slice::<Health>(&body).ok());
     health.is_some_and(|health| matches!(health.status.as_str(), "healthy" | "degraded"))

@@ -11,11 +11,14 @@ use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line, background_words,
-    backoff, carries_on, count_tokens, heard, notice_text, outcome_line, read_answer, untrusted_channel,
+    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line,
+    background_words, backoff, carries_on, count_tokens, heard, notice_text, outcome_line, read_answer,
+    untrusted_channel,
 };
 use cortex_models::Models;
-use cortex_store::{AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens, UntrustedLines};
+use cortex_store::{
+    AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens, UntrustedLines,
+};
 use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Standing, Step, StepBody, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;

@@ -20,8 +20,15 @@ use std::sync::Arc;
 const PAGES: [&str; 1] = ["/approve/"];
 
 /// What proxies add to a request that they pass on.
-const PROXY_HEADERS: [&str; 7] =
-    ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"];
+const PROXY_HEADERS: [&str; 7] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+];
 const PROXY_HEADER_STARTS: [&str; 2] = ["x-forwarded", "x-original-forwarded"];
 
 /// The address a connection came from.
@@ -219,7 +226,8 @@ fn is_local_program(request: &Request) -> bool {
 fn is_passed_on(request: &Request) -> bool {
     let headers = request.headers();
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let names_this_machine = is_loopback_name(without_port(host)) && request.uri().host().is_none_or(is_loopback_name);
+    let names_this_machine =
+        is_loopback_name(without_port(host)) && request.uri().host().is_none_or(is_loopback_name);
     let is_told = headers.keys().map(HeaderName::as_str).any(|name| {
         PROXY_HEADERS.contains(&name) || PROXY_HEADER_STARTS.iter().any(|start| name.starts_with(start))
     });
@@ -230,7 +238,8 @@ fn is_passed_on(request: &Request) -> bool {
 
 fn is_loopback_name(name: &str) -> bool {
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 pub(crate) fn peer(request: &Request) -> IpAddr {
@@ -291,7 +300,9 @@ mod tests {
         for own in ["127.0.0.1", "127.8.9.1", "LOCALHOST", "[::1]"] {
             assert!(is_loopback_name(own), "{own}");
         }
-        for other in ["cortex.lan", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "[::2]", ""] {
+        for other in
+            ["cortex.lan", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "[::2]", ""]
+        {
             assert!(!is_loopback_name(other), "{other}");
         }
     }

@@ -155,12 +155,25 @@ impl Approvals<'_> {
         self.0.read(move |connection| by_key(connection, &ApprovalKey::TokenSha256(sha256))).await
     }
 
-    /// Newest first; only open ones, or all.
+    /// How many questions of a source are open.
+    pub async fn open_of(&self, source: String) -> Result<usize, StoreError> {
+        self.0
+            .read(move |connection| {
+                let mut open = connection.prepare_cached(
+                    "SELECT count(*) FROM pending_approvals WHERE status = 'pending' AND source = ?1",
+                )?;
+                Ok(open.query_row([source], |row| row.get(0))?)
+            })
+            .await
+    }
+
+    /// Newest first, those of sessions without a key behind all others; only open ones, or all.
     pub async fn list(&self, only_open: bool, limit: u32) -> Result<Vec<Approval>, StoreError> {
         self.0
             .read(move |connection| {
                 let filter = if only_open { "WHERE a.status = 'pending'" } else { "" };
-                let sql = format!("{SELECT} {filter} ORDER BY a.created_at DESC, a.rowid DESC LIMIT ?1");
+                let sql =
+                    format!("{SELECT} {filter} ORDER BY a.source GLOB 'local:*', a.created_at DESC, a.rowid DESC LIMIT ?1");
                 let mut statement = connection.prepare_cached(&sql)?;
                 let rows = statement.query_map([limit], |row| Ok(read(row)))?;
                 rows.map(|row| row?).collect()
@@ -225,7 +238,8 @@ fn suspend(
     for AskedApproval { approval, prompt } in &suspension.asked {
         let said = asked_line(&approval.tool_name, &approval.tool_arguments_json, ApprovalStatus::Pending);
         let untrusted = suspension.untrusted.said;
-        let said = turn::Line { role: "assistant", content: &said, at: now, attachments: None, untrusted, ..line };
+        let said =
+            turn::Line { role: "assistant", content: &said, at: now, attachments: None, untrusted, ..line };
         let turn_id = turn::remember(connection, &event.topic, topic, &said)?;
         connection
             .prepare_cached(

@@ -96,6 +96,11 @@ impl PinGroup<'_> {
 
 const NO_CODE: [u8; 32] = [0; 32];
 
+/// Whether this code is another one than was trusted, among these pins.
+pub(crate) fn is_other_code(group: PinGroup<'_>, known: &HashMap<String, [u8; 32]>) -> bool {
+    known.get(&group.key()).is_some_and(|pinned| *pinned != group.code())
+}
+
 /// Trusts a group that is seen for the first time with all its tools. Later, whatever changed or was added waits.
 pub async fn pin_group(
     group: PinGroup<'_>,
@@ -107,12 +112,8 @@ pub async fn pin_group(
     // A skill of that name has a code, and is no sign of the server.
     let old_pin = group.old_key().and_then(|key| known.get(&key)).filter(|code| **code == NO_CODE);
     let prefix = format!("{}.", group.name());
-    let is_known =
-        pinned_code.or(old_pin).is_some() || known.keys().any(|name| name.starts_with(&prefix));
-    let mut found = PinnedGroup {
-        has_new_code: pinned_code.is_some_and(|pinned| *pinned != group.code()),
-        ..PinnedGroup::default()
-    };
+    let is_known = pinned_code.or(old_pin).is_some() || known.keys().any(|name| name.starts_with(&prefix));
+    let mut found = PinnedGroup { has_new_code: is_other_code(group, &known), ..PinnedGroup::default() };
     let mut first_seen = Vec::new();
     for definition in definitions {
         match known.get(definition.name.as_str()) {

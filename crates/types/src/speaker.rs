@@ -1,7 +1,7 @@
 //! Speakers: who says something, how that was proven, and what follows from it.
 
-use crate::{HOOK_CHANNEL_START, is_machine_channel};
 use crate::status::UnknownStatus;
+use crate::{HOOK_CHANNEL_START, is_machine_channel};
 use serde::{Deserialize, Serialize};
 
 /// Sources, channels and people of sessions without a key have this start (D23).
@@ -161,7 +161,9 @@ mod tests {
     #[test]
     fn what_is_answered_to_a_machine_sees_nothing_of_the_owners_memory() {
         for standing in [Standing::Hook, Standing::Inside] {
-            for (source, expected) in [("hook:gh", false), ("local:m", false), ("telegram", true), ("cli", true)] {
+            for (source, expected) in
+                [("hook:gh", false), ("local:m", false), ("telegram", true), ("cli", true)]
+            {
                 assert_eq!(standing.sees_memory(source), expected, "{standing} in {source}");
             }
         }

@@ -4,8 +4,8 @@
 /// What begins something that is fetched as soon as it is shown, in lower case. A space behind its first letter makes it
 /// plain text, or a link that a person has to follow.
 const STARTS: [&str; 17] = [
-    "![", "<img", "<image", "<picture", "<source", "<video", "<audio", "<track", "<iframe", "<frame", "<embed",
-    "<object", "<link", "<style", "<svg", "<input", "<base",
+    "![", "<img", "<image", "<picture", "<source", "<video", "<audio", "<track", "<iframe", "<frame",
+    "<embed", "<object", "<link", "<style", "<svg", "<input", "<base",
 ];
 
 /// The text with links instead of pictures.
@@ -62,7 +62,10 @@ mod tests {
             ("\\![a](x) \\\\![a][b] ![c]", "\\! [a](x) \\\\! [a][b] ! [c]"),
             ("<img src=x> <IMG/src=x> </p><Svg>", "< img src=x> < IMG/src=x> </p>< Svg>"),
             ("!!![x](y) <<img", "!!! [x](y) << img"),
-            ("a < b! [link](https://x.example) <https://x.example> <b>", "a < b! [link](https://x.example) <https://x.example> <b>"),
+            (
+                "a < b! [link](https://x.example) <https://x.example> <b>",
+                "a < b! [link](https://x.example) <https://x.example> <b>",
+            ),
             ("oh!", "oh!"),
             ("<im", "<im"),
         ] {

@@ -3,7 +3,8 @@
 use crate::channel;
 use crate::runtime::Parts;
 use cortex_brain::{
-    CallVerdict, MarkedCall, MemoryHome, SEND_TOOL, SendVerdicts, ToolMaker, asks_when_marked, bind, send_channel,
+    CallVerdict, MarkedCall, MemoryHome, SEND_TOOL, SendVerdicts, ToolMaker, asks_when_marked, bind,
+    send_channel,
 };
 use cortex_store::StoreError;
 use cortex_tools::{CallContext, CheckedCall, Mutation, ToolDefinition, ToolSource};

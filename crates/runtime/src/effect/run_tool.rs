@@ -49,7 +49,8 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
     counter!("cortex_tool_calls_total", "outcome" => if ending.is_error() { "failed" } else { "done" })
         .increment(1);
     let definition = cleared.definition();
-    let untrusted = is_its_own_text && is_untrusted_output(maker_of(definition), definition.name.as_str(), &text);
+    let untrusted =
+        is_its_own_text && is_untrusted_output(maker_of(definition), definition.name.as_str(), &text);
     result(text, ending, untrusted)
 }
 

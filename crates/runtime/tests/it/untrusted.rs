@@ -309,7 +309,10 @@ async fn what_a_person_says_is_theirs_and_the_mark_of_a_page_is_not_handed_on_fo
     let rows = scene.flow.store.turns().history(chat(), 10).await.unwrap();
     let marks: Vec<(&str, bool)> = rows.iter().map(|row| (row.role.as_str(), row.untrusted)).collect();
     let expected = [("user", false), ("assistant", true), ("user", false), ("assistant", false)];
-    assert_eq!(marks, expected, "the answer that read the page is marked, and the one that remembered it is not");
+    assert_eq!(
+        marks, expected,
+        "the answer that read the page is marked, and the one that remembered it is not"
+    );
     // While the first answer is in the prompt, its turn asks all the same.
     let id = scene.say_on(&chat(), Some("cron"), EVIL, InboxStatus::Waiting).await;
     assert_eq!(scene.marks(&id).await, ["what was said here before"]);

@@ -193,11 +193,11 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::escaped;
     use super::{POLICY, STYLE};
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use sha2::{Digest, Sha256};
-    use super::escaped;
 
     #[test]
     fn nothing_that_was_asked_becomes_markup() {

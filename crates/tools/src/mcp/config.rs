@@ -133,7 +133,9 @@ impl TryFrom<BTreeMap<String, Entry>> for McpServers {
             }
             if is_own_skill(&part) {
                 let example = format!("my-{part}");
-                return Err(wrong(format!("Cortex has tools of its own called {part}.…; use another name, such as {example:?}")));
+                return Err(wrong(format!(
+                    "Cortex has tools of its own called {part}.…; use another name, such as {example:?}"
+                )));
             }
             if let Some(other) = parts.insert(part.to_ascii_lowercase(), name.clone()) {
                 return Err(wrong(format!(

@@ -43,8 +43,23 @@ enum Before {
 
 /// Words behind which a value begins.
 const OPERATOR_WORDS: [&[u8]; 17] = [
-    b"return", b"typeof", b"case", b"in", b"delete", b"void", b"instanceof", b"new", b"do", b"else", b"throw",
-    b"await", b"extends", b"default", b"if", b"while", b"for",
+    b"return",
+    b"typeof",
+    b"case",
+    b"in",
+    b"delete",
+    b"void",
+    b"instanceof",
+    b"new",
+    b"do",
+    b"else",
+    b"throw",
+    b"await",
+    b"extends",
+    b"default",
+    b"if",
+    b"while",
+    b"for",
 ];
 /// Words that are names elsewhere, or end a statement with their line.
 const DOUBTFUL_WORDS: [&[u8]; 6] = [b"of", b"yield", b"break", b"continue", b"debugger", b"with"];
@@ -342,17 +357,53 @@ mod tests {
     fn nothing_is_hidden_behind_a_slash_a_quote_or_a_line_end() {
         let deep = format!("{}1{}", "(".repeat(2_000), ")".repeat(2_000));
         let before_division = [
-            "b++ /", "b-- /", "b! /", "b /**/ /", "b++/**/ /", "a.return /", "a?.if /", "1. /", "f(x)! /", "a[0]++ /", "a<b> /", "`` /", "of /",
-            "obj.if(x) /", "await (x) /", "({}) /", "{} /",
+            "b++ /",
+            "b-- /",
+            "b! /",
+            "b /**/ /",
+            "b++/**/ /",
+            "a.return /",
+            "a?.if /",
+            "1. /",
+            "f(x)! /",
+            "a[0]++ /",
+            "a<b> /",
+            "`` /",
+            "of /",
+            "obj.if(x) /",
+            "await (x) /",
+            "({}) /",
+            "{} /",
         ];
         for start in before_division {
             let source = format!("export const a = {start}{deep}/1;");
             assert!(stack_for(&source).is_err(), "{start}");
         }
         let before_pattern = [
-            "return /\"/;", "if (a) /\"/;", "while (a) !/\"/;", "} /\"/;", "let x\n/\"/;", "import \"x\"\n/\"/;", "break\n/\"/;", "x = y\n++/\"/.z;",
-            "for await (a of b) /\"/;", "a => /\"/;", "typeof /\"/;", "let x /*\n*/ /\"/;", "do x; while (y) /\"/;", "/`/;", "case /'/:", "return\u{a0}/\"/;", "return\u{feff}/\"/;", "return\u{b}/\"/;",
-            "#!`\n", "// a\r", "// a\u{2028}", "\"a\\\r\nb\";", "\"\\\\\";", "'\u{2028}';",
+            "return /\"/;",
+            "if (a) /\"/;",
+            "while (a) !/\"/;",
+            "} /\"/;",
+            "let x\n/\"/;",
+            "import \"x\"\n/\"/;",
+            "break\n/\"/;",
+            "x = y\n++/\"/.z;",
+            "for await (a of b) /\"/;",
+            "a => /\"/;",
+            "typeof /\"/;",
+            "let x /*\n*/ /\"/;",
+            "do x; while (y) /\"/;",
+            "/`/;",
+            "case /'/:",
+            "return\u{a0}/\"/;",
+            "return\u{feff}/\"/;",
+            "return\u{b}/\"/;",
+            "#!`\n",
+            "// a\r",
+            "// a\u{2028}",
+            "\"a\\\r\nb\";",
+            "\"\\\\\";",
+            "'\u{2028}';",
         ];
         for start in before_pattern {
             let source = format!("{start}{deep}");
@@ -365,7 +416,8 @@ mod tests {
         let function =
             "export function a(b: string) {\n  return b.replace(/[\"'`(]/g, '(') + `(${b}(`; // ((\n}\n";
         let counts = "for (let i = 0; i < n; i++) { sum += a[i]! / (b + c) / 2; x = i++ / (n - 1); // (half\n}\n/* ( */ const half = a\n  / (b + c);\n";
-        let patterns = "const find = (x: string) => /[(\"']/.test(x) || !/\\(/.test(x); if (y) { return /\"/; }\n}\n";
+        let patterns =
+            "const find = (x: string) => /[(\"']/.test(x) || !/\\(/.test(x); if (y) { return /\"/; }\n}\n";
         for source in [
             function.repeat(2_000),
             "const a = [1, 2, 3];\n".repeat(20_000),

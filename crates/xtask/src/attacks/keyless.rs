@@ -246,7 +246,8 @@ fn hook_memory(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     };
     let (outside, home) = (prompts_of("gh")?, prompts_of("own")?);
     judgement.control(!outside.is_empty(), || "the hook's turn asked no model".to_owned());
-    judgement.control(home.contains("marzipan"), || "a hook to the owner's own chat knows nothing".to_owned());
+    judgement
+        .control(home.contains("marzipan"), || "a hook to the owner's own chat knows nothing".to_owned());
     judgement.demand(!outside.contains("marzipan"), || "the hook's prompt has the owner's file".to_owned());
     Ok(())
 }
