@@ -45,8 +45,8 @@ pub use schedule::{
     next_fires, parse_reminder, parse_when, slot_event_id, slots_between,
 };
 pub use trust::{
-    MarkedCall, MemoryHome, SEND_TOOL, ToolMaker, UNTRUSTED_START, asks_when_marked, carries_on,
-    is_untrusted_output, send_call, send_channel, untrusted_channel,
+    MarkedCall, MemoryHome, SEND_TOOL, ToolMaker, UNTRUSTED_START, approved_target, asks_when_marked,
+    carries_on, is_untrusted_output, send_arguments, send_call, send_channel, untrusted_channel,
 };
 pub use turn::{
     ApprovedSend, CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, SendVerdicts, ToolResult,

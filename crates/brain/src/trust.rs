@@ -2,7 +2,7 @@
 //!
 //! The one home of the decision. A turn is marked by a step in its journal; everything else follows from here.
 
-use cortex_types::{HOOK_CHANNEL_START, ToolCall};
+use cortex_types::{HOOK_CHANNEL_START, ToolCall, TopicRef};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +46,12 @@ pub fn is_untrusted_output(maker: ToolMaker, tool: &str, text: &str) -> bool {
         ToolMaker::Others => true,
         ToolMaker::BuiltIn => !is_own(tool) || text.starts_with(UNTRUSTED_START),
     }
+}
+
+/// The text without the line that marks it for the model, for a person to read.
+pub(crate) fn without_mark(text: &str) -> &str {
+    let marked = text.starts_with(UNTRUSTED_START).then(|| text.split_once('\n')).flatten();
+    marked.map_or(text, |(_, rest)| rest)
 }
 
 /// What on this channel brings the words of others: a webhook's payload, or the result of a run.
@@ -95,18 +101,42 @@ pub fn asks_when_marked(call: MarkedCall<'_>) -> bool {
     has_unnamed || (tool == "http.get" && hosts.is_empty())
 }
 
-/// The question about words for another channel, as a call: what is approved is exactly this channel and this text.
+/// What a call of words for another channel says. Where they go is known once somebody is asked.
+#[derive(Serialize, Deserialize)]
+struct SendArguments {
+    channel: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    topic: Option<String>,
+}
+
+/// Words for another channel, as a call.
 pub fn send_call(channel: &str, text: &str) -> ToolCall {
-    #[derive(Serialize)]
-    struct Arguments<'a> {
-        channel: &'a str,
-        text: &'a str,
-    }
+    let arguments =
+        SendArguments { channel: channel.to_owned(), source: None, text: text.to_owned(), topic: None };
     ToolCall {
         id: format!("{SEND_ID_START}{channel}"),
         name: SEND_TOOL.to_owned(),
-        arguments_json: serde_json::to_string(&Arguments { channel, text }).unwrap_or_default(),
+        arguments_json: serde_json::to_string(&arguments).unwrap_or_default(),
     }
+}
+
+/// What is shown and approved of such a call: exactly this channel, this conversation and this text.
+pub fn send_arguments(call: &ToolCall, target: &TopicRef) -> String {
+    let Ok(arguments) = serde_json::from_str::<SendArguments>(&call.arguments_json) else {
+        return String::new();
+    };
+    let (source, topic) = (Some(target.source.clone()), Some(target.topic_key.clone()));
+    serde_json::to_string(&SendArguments { source, topic, ..arguments }).unwrap_or_default()
+}
+
+/// The conversation that was approved; `None` when other words or another channel were.
+pub fn approved_target(call: &ToolCall, approved_json: &str) -> Option<TopicRef> {
+    let approved: SendArguments = serde_json::from_str(approved_json).ok()?;
+    let target = TopicRef { source: approved.source?, topic_key: approved.topic? };
+    (send_arguments(call, &target) == approved_json).then_some(target)
 }
 
 /// The channel of such a call.
@@ -295,5 +325,12 @@ mod tests {
         let call = send_call("tele\"gram", "hi\nthere");
         assert_eq!(call.arguments_json, r#"{"channel":"tele\"gram","text":"hi\nthere"}"#);
         assert_eq!((send_channel(&call), call.name.as_str()), ("tele\"gram", SEND_TOOL));
+        let target = TopicRef { source: "tg".to_owned(), topic_key: "c".to_owned() };
+        let shown = send_arguments(&call, &target);
+        assert_eq!(shown, r#"{"channel":"tele\"gram","source":"tg","text":"hi\nthere","topic":"c"}"#);
+        assert_eq!(approved_target(&call, &shown), Some(target));
+        assert_eq!(approved_target(&call, &call.arguments_json), None, "no conversation was shown");
+        assert_eq!(approved_target(&send_call("tele\"gram", "hi"), &shown), None, "other words");
+        assert_eq!(approved_target(&send_call("gram", "hi\nthere"), &shown), None, "another channel");
     }
 }

@@ -6,7 +6,7 @@
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
 use crate::output::{Output, parse_output, without_pictures};
-use crate::trust::carries_on;
+use crate::trust::{carries_on, without_mark};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
@@ -460,6 +460,7 @@ fn message(step: &StepBody) -> Option<ChatMessage> {
 
 /// What nobody knows (D24), and what was approved and did not run after all (D9), the user is told.
 fn ending_notice(name: &str, ending: ToolEnding, was_approved: bool, text: &str) -> Option<String> {
+    let text = without_mark(text);
     match ending {
         ToolEnding::Unknown => Some(format!(
             "{name} may have run, and I do not know how it ended ({text}). I will not run it again by myself."

@@ -2,7 +2,9 @@
 
 use crate::runtime::Parts;
 use cortex_store::{ChannelState, ShadowedEvent, StoreError};
-use cortex_types::{ChannelMode, ChannelSettings, Event, TopicRef, is_local};
+use cortex_types::{
+    ChannelMode, ChannelSettings, Event, NameRefusal, Speaker, TopicRef, is_local, is_machine_channel,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -32,16 +34,20 @@ impl ChannelDesk {
         Ok(suppressed)
     }
 
-    /// What comes from `source` is on `channel` from now on. False when the source is another channel already, or the
-    /// channel another source's: then nothing changes (D23).
-    pub async fn learn_source(&self, source: &str, channel: &str) -> Result<bool, StoreError> {
-        let settings = self.settings();
-        let is_theirs = settings.sources.get(source).is_some_and(|known| known != channel)
-            || settings.sources.iter().any(|(other, known)| known == channel && other != source);
-        if is_theirs {
-            return Ok(false);
+    /// What this speaker says is on its channel from now on, where that has another name than its source.
+    pub async fn learn_source(&self, speaker: &Speaker) -> Result<Result<(), NameRefusal>, StoreError> {
+        learn_source(&self.0, speaker).await
+    }
+
+    /// Whether a source may be on this channel, without a claim to it.
+    pub async fn check_name(&self, speaker: &Speaker) -> Result<Result<(), NameRefusal>, StoreError> {
+        let (source, channel) = (speaker.source(), speaker.channel());
+        if let refused @ Err(_) = self.settings().check_name(source, channel, speaker.standing()) {
+            return Ok(refused);
         }
-        learn_source(&self.0, source, channel).await.map(|()| true)
+        let is_learned = self.settings().channel_of(source) == channel;
+        let is_in_use = !is_learned && self.0.store.connectors().is_source_in_use(channel.to_owned()).await?;
+        Ok(if is_in_use { Err(NameRefusal::Taken(channel.to_owned())) } else { Ok(()) })
     }
 
     /// What comes from `source` may be another channel from now on, for a connector that was renamed; gives the channel
@@ -84,18 +90,32 @@ impl ChannelDesk {
     }
 }
 
-/// The channel of a source has another name than the source: remembers it, once.
-pub(crate) async fn learn_source(parts: &Parts, source: &str, channel: &str) -> Result<(), StoreError> {
-    if parts.channels.borrow().channel_of(source) == channel {
-        return Ok(());
+/// Where the channel of a source has another name than the source, it is remembered, once. A name belongs to one source,
+/// on disk and here: nothing changes for one that is refused (D23).
+pub(crate) async fn learn_source(
+    parts: &Parts,
+    speaker: &Speaker,
+) -> Result<Result<(), NameRefusal>, StoreError> {
+    let source = speaker.source();
+    let Some(channel) = speaker.own_channel().filter(|channel| !is_machine_channel(channel)) else {
+        // It is on the channel of its own name, or on none that anybody could be sent to.
+        return Ok(parts.channels.borrow().check_unclaimed(source, source));
+    };
+    if let refused @ Err(_) = parts.channels.borrow().check_name(source, channel, speaker.standing()) {
+        return Ok(refused);
     }
-    parts.store.channels().learn_source(source.to_owned(), channel.to_owned()).await?;
-    parts.channels.send_modify(|settings| {
-        let mut learned = ChannelSettings::clone(settings);
-        learned.sources.insert(source.to_owned(), channel.to_owned());
-        *settings = Arc::new(learned);
-    });
-    Ok(())
+    if parts.channels.borrow().channel_of(source) == channel {
+        return Ok(Ok(()));
+    }
+    let learned = parts.store.channels().learn_source(source.to_owned(), channel.to_owned()).await?;
+    if learned.is_ok() {
+        parts.channels.send_modify(|settings| {
+            let mut learned = ChannelSettings::clone(settings);
+            learned.sources.insert(source.to_owned(), channel.to_owned());
+            *settings = Arc::new(learned);
+        });
+    }
+    Ok(learned)
 }
 
 /// Where an answer to `event` goes that is sent to `channel`; an error is for the user (D19).
@@ -118,7 +138,8 @@ pub(crate) async fn target_topic(
         return Ok(Ok(event.topic.clone()));
     }
     let accounts = settings.accounts_of(&event.user_id);
-    let newest = parts.store.channels().newest_topic(channel.to_owned(), accounts).await?;
+    let source = settings.source_of(channel).to_owned();
+    let newest = parts.store.channels().newest_topic(channel.to_owned(), source, accounts).await?;
     Ok(newest.ok_or(match listed {
         Some(_) => "I know no conversation of yours there.",
         None => "there is no such channel.",

@@ -6,3 +6,4 @@ pub(crate) mod check_calls;
 pub(crate) mod end_turn;
 pub(crate) mod route_answer;
 pub(crate) mod run_tool;
+pub(crate) mod send;

@@ -7,7 +7,6 @@ use cortex_brain::{read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
 use cortex_types::{
     AcceptedEvent, EventId, GivenAnswer, Millis, NewEvent, Priority, Speaker, Standing, blank_tokens,
-    is_machine_channel,
 };
 use metrics::counter;
 use std::sync::Arc;
@@ -38,8 +37,8 @@ impl Intake {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
         }
-        if let Some(channel) = speaker.own_channel().filter(|channel| !is_machine_channel(channel)) {
-            channel::learn_source(&self.0, speaker.source(), channel).await?;
+        if let Err(refusal) = channel::learn_source(&self.0, speaker).await? {
+            return Ok(AcceptedEvent::NameRefused(refusal));
         }
         let event = self.new_event(speaker, draft, now);
         let accepted = self.0.store.inbox().accept(event, now).await?;
@@ -54,7 +53,7 @@ impl Intake {
                     tracing::warn!(event = %first, "An event came again with another body; the first one stands");
                 }
             }
-            AcceptedEvent::ChannelOff => {}
+            AcceptedEvent::ChannelOff | AcceptedEvent::NameRefused(_) => {}
         }
         Ok(accepted)
     }

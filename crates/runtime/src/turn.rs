@@ -5,10 +5,11 @@ use crate::context;
 use crate::context::EventContext;
 use crate::effect::ask_approval::{questions, send_questions};
 use crate::effect::call_model::{Asked, call_model};
-use crate::effect::check_calls::{check_calls, check_sends, is_open_to, withheld};
+use crate::effect::check_calls::{check_calls, is_open_to};
 use crate::effect::end_turn::{end_turn, patiently, suspended};
 use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
+use crate::effect::send::{check_sends, send_targets};
 use crate::runtime::Parts;
 use cortex_brain::{
     AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line,
@@ -227,15 +228,16 @@ async fn perform(
             Ok(questions) => suspend(parts, event, questions, journal, cancel).await,
             Err(refused) => Ok(Performed::Learned(Input::CallsChecked(refused))),
         },
-        Effect::AskSends(calls) => {
-            suspend(parts, event, send_questions(parts, event, &calls), journal, cancel).await
-        }
+        Effect::AskSends(calls) => match send_questions(parts, event, &calls).await? {
+            Ok(questions) => suspend(parts, event, questions, journal, cancel).await,
+            Err(free) => Ok(Performed::Learned(Input::CallsChecked(free))),
+        },
         Effect::KeepWaiting => ended(TurnEnd::Waiting),
         Effect::Finish { last_step, output, sends, untrusted, has_read } => {
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
-            let withheld = withheld(parts, event, sends).await?;
-            let routed = route_answer(parts, event, output, &withheld, now).await?;
+            let targets = send_targets(parts, event, sends).await?;
+            let routed = route_answer(parts, event, output, &targets, now).await?;
             let finished = finished(event, routed, untrusted, std::mem::take(&mut journal.read));
             let untrusted = untrusted_lines(event, has_read);
             ended(TurnEnd::Answered(Box::new(FinishedTurn { last_step, untrusted, ..finished })))

@@ -1,6 +1,6 @@
 //! The connectors' door: CloudEvents over a WebSocket, on the same inbox and outbox as every other door (seed 003).
 
-use crate::auth::Caller;
+use crate::auth::{Caller, OwnerDoor};
 use crate::refusal::Refusal;
 use crate::share::{Kind, Place, Share};
 use crate::speaker;
@@ -106,7 +106,9 @@ pub(crate) async fn open_session(
     connector_id: Option<String>,
 ) -> Result<String, Refusal> {
     let id = new_session_id();
-    let binding = known_binding(app, caller, connector_id);
+    let known = known_binding(app, caller, connector_id).await?;
+    let forbidden = |why| Refusal::because(ErrorCode::Forbidden, why);
+    let binding = known.transpose().map_err(forbidden)?;
     let is_keyless = *caller == Caller::Anybody;
     let session = ConnectorSession { key: caller.key_id().cloned(), is_keyless, binding };
     app.store.connectors().open_session(digest(&id), session, app.clock.now()).await?;
@@ -178,7 +180,7 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     let Some(mut session) = app.store.connectors().use_session(sha256, now).await? else { return Ok(None) };
     let caller = match &session.key {
         None if session.is_keyless => Caller::Anybody,
-        None => Caller::Owner,
+        None => Caller::Owner(OwnerDoor::Socket),
         Some(key) => match app.keys.connector(key) {
             Some(scoped) => Caller::Connector(scoped),
             None => return Ok(None),
@@ -187,8 +189,9 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     if wants.brings.as_ref().is_some_and(|brought| brought.key_id() != session.key.as_ref()) {
         return Ok(None);
     }
+    // A name that is refused is told with the first event.
     if session.binding.is_none()
-        && let Some(binding) = known_binding(app, &caller, wants.connector_id.clone())
+        && let Some(Ok(binding)) = known_binding(app, &caller, wants.connector_id.clone()).await?
     {
         session.binding = app.store.connectors().bind_session(sha256, binding, now).await?;
     }
@@ -196,27 +199,38 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     Ok(Some(Admitted { sha256, session, caller, share, places: None }))
 }
 
-/// Who a session speaks for before its first event: known when the connector was heard before.
-fn known_binding(app: &AppState, caller: &Caller, connector_id: Option<String>) -> Option<ConnectorBinding> {
+/// Who a session speaks for before its first event: known when the connector was heard before, or when its key says
+/// which source it is. An error says why a key may not use the name.
+async fn known_binding(
+    app: &AppState,
+    caller: &Caller,
+    connector_id: Option<String>,
+) -> Result<Option<Result<ConnectorBinding, String>>, StoreError> {
     let settings = app.runtime.channels().settings();
-    let (connector_id, source) = match caller {
+    let known = match caller {
         Caller::Connector(key) => {
             let learned = settings.sources.get(&key.source).cloned();
-            (connector_id.or(learned)?, key.source.clone())
+            connector_id.or(learned).map(|connector_id| (connector_id, key.source.clone()))
         }
-        Caller::Owner => {
-            let connector_id = connector_id?;
-            let source = settings.sources.iter().find(|(_, channel)| **channel == connector_id)?.0.clone();
-            (connector_id, source)
-        }
-        Caller::Anybody => {
-            let connector_id = connector_id?;
+        Caller::Owner(_) => connector_id.and_then(|connector_id| {
+            let mut sources = settings.sources.iter();
+            let source = sources.find(|(_, channel)| **channel == connector_id)?.0.clone();
+            Some((connector_id, source))
+        }),
+        Caller::Anybody => connector_id.and_then(|connector_id| {
             let source = app.connector_door.local.source_of(&connector_id)?;
-            (connector_id, source)
-        }
+            Some((connector_id, source))
+        }),
     };
+    let Some((connector_id, source)) = known else { return Ok(None) };
     let claim = ConnectorBinding { connector_id, source };
-    speaker::of_socket(app, caller, &claim).is_ok().then_some(claim)
+    let speaker = match (speaker::of_socket(app, caller, &claim), caller) {
+        (Ok(speaker), _) => speaker,
+        (Err(why), Caller::Connector(_)) => return Ok(Some(Err(why))),
+        (Err(_), Caller::Owner(_) | Caller::Anybody) => return Ok(None),
+    };
+    let checked = app.runtime.channels().check_name(&speaker).await?;
+    Ok(Some(checked.map(|()| claim).map_err(|refusal| refusal.to_string())))
 }
 
 async fn close(mut socket: WebSocket, code: u16, reason: &'static str) {

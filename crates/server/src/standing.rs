@@ -138,7 +138,7 @@ impl Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::Caller;
+    use crate::auth::{Caller, OwnerDoor};
     use crate::share::{CallerLimits, Shares};
     use std::net::{IpAddr, Ipv4Addr};
 
@@ -150,7 +150,7 @@ mod tests {
     fn the_oldest_connection_without_a_credential_makes_room() {
         let connections = Arc::new(Connections::default());
         let first = connections.enter();
-        first.prove(&share_of(&Caller::Owner)).unwrap();
+        first.prove(&share_of(&Caller::Owner(OwnerDoor::Key(0)))).unwrap();
         let open: Vec<_> = (0..UNPROVEN_HARD_MAX).map(|_| connections.enter()).collect();
         assert!(open.iter().all(|standing| !standing.closing.is_cancelled()));
         let newest = connections.enter();

@@ -3,7 +3,7 @@
 use crate::{Store, StoreError, outbox, topic};
 use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{
-    Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, Millis, ModeTable, TopicRef,
+    Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, Millis, ModeTable, NameRefusal, TopicRef,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use std::borrow::Cow;
@@ -47,18 +47,14 @@ impl Channels<'_> {
         self.0.write(move |connection| set_modes(connection, &settings, now)).await
     }
 
-    /// From now on what comes from `source` is on `channel`, and has its mode; what was learned before stands (D18).
-    pub async fn learn_source(&self, source: String, channel: String) -> Result<(), StoreError> {
-        self.0
-            .write(move |connection| {
-                connection
-                    .prepare_cached(
-                        "INSERT INTO channel_sources(source, channel) VALUES (?1, ?2) ON CONFLICT(source) DO NOTHING",
-                    )?
-                    .execute([source, channel])?;
-                topic::refresh_all(connection)
-            })
-            .await
+    /// From now on what comes from `source` is on `channel`, and has its mode; what was learned before stands, and a name
+    /// that another source has stays with it (D18, D23).
+    pub async fn learn_source(
+        &self,
+        source: String,
+        channel: String,
+    ) -> Result<Result<(), NameRefusal>, StoreError> {
+        self.0.write(move |connection| learn_source(connection, source, channel)).await
     }
 
     /// Forgets which channel a source is; gives the channel that it was.
@@ -87,13 +83,19 @@ impl Channels<'_> {
             .await
     }
 
-    /// The newest topic of a person on a channel.
+    /// The newest topic of a person on a channel, which is that of this source.
     pub async fn newest_topic(
         &self,
         channel: String,
+        source: String,
         accounts: Accounts,
     ) -> Result<Option<TopicRef>, StoreError> {
-        self.0.read(move |connection| newest_topic(connection, &channel, &accounts)).await
+        self.0.read(move |connection| newest_topic(connection, &channel, &source, &accounts)).await
+    }
+
+    /// Whether a topic was heard of.
+    pub async fn has_topic(&self, topic: TopicRef) -> Result<bool, StoreError> {
+        self.0.read(move |connection| Ok(topic::find(connection, &topic)?.is_some())).await
     }
 
     /// Every channel that was heard of, with what waits on it.
@@ -125,6 +127,30 @@ impl Channels<'_> {
             })
             .await
     }
+}
+
+fn learn_source(
+    connection: &Connection,
+    source: String,
+    channel: String,
+) -> Result<Result<(), NameRefusal>, StoreError> {
+    if let Some(known) = StoredModes(connection).learned(&source)? {
+        let bound = || NameRefusal::Bound { of: source.clone(), channel: known.to_string() };
+        return Ok(if *known == channel { Ok(()) } else { Err(bound()) });
+    }
+    // A name is in use when another source was learned to be it, or is itself called so.
+    let mut in_use = connection.prepare_cached(
+        "SELECT 1 FROM channel_sources WHERE channel = ?2
+         UNION ALL SELECT 1 FROM (SELECT 1 FROM topics WHERE source = ?2 AND ?2 <> ?1 LIMIT 1)",
+    )?;
+    if in_use.exists([&source, &channel])? {
+        return Ok(Err(NameRefusal::Taken(channel)));
+    }
+    connection
+        .prepare_cached("INSERT INTO channel_sources(source, channel) VALUES (?1, ?2)")?
+        .execute([source, channel])?;
+    topic::refresh_all(connection)?;
+    Ok(Ok(()))
 }
 
 /// Why nothing may leave for `target` on behalf of this event, if one led to it; `None` when it may (invariant 6).
@@ -321,6 +347,7 @@ fn step_back(connection: &Connection, idle: &IdleTopic, summary: Option<&str>) -
 fn newest_topic(
     connection: &Connection,
     channel: &str,
+    source: &str,
     accounts: &Accounts,
 ) -> Result<Option<TopicRef>, StoreError> {
     let mut newest: Option<(i64, TopicRef)> = None;
@@ -328,11 +355,12 @@ fn newest_topic(
         let sql = format!(
             "SELECT last_message_at, topics.source, topics.topic_key FROM channel_states
              JOIN topics ON topics.id = topic_id
-             WHERE {filter} channel = ?2 ORDER BY last_message_at DESC, topic_id DESC LIMIT 1"
+             WHERE {filter} channel = ?2 AND topics.source = ?3
+             ORDER BY last_message_at DESC, topic_id DESC LIMIT 1"
         );
         let found = connection
             .prepare_cached(&sql)?
-            .query_row(params![user, channel], |row| {
+            .query_row(params![user, channel, source], |row| {
                 Ok((row.get(0)?, TopicRef { source: row.get(1)?, topic_key: row.get(2)? }))
             })
             .optional()?;

@@ -2,7 +2,7 @@
 
 use crate::gardener::BY_PEOPLE;
 use crate::{Store, StoreError, topic};
-use cortex_types::{EventId, Millis, SILENCE_MARK, TopicRef, TurnPlace};
+use cortex_types::{EventId, Millis, SILENCE_MARK, Standing, TopicRef, TurnPlace};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params, params_from_iter};
 
@@ -25,7 +25,7 @@ pub struct SaidTurn {
     pub relationship: Option<String>,
     /// The line that names what came with it.
     pub attachments: Option<String>,
-    /// Its turn had read what others wrote.
+    /// Its turn had read what others wrote, or it was said by somebody who proved nothing.
     pub untrusted: bool,
 }
 
@@ -148,11 +148,12 @@ pub(crate) const TURN: &str = "SELECT turns.id, inbox_messages.id, topics.source
     CASE turns.topic_id WHEN inbox_messages.topic_id THEN coalesce(inbox_messages.channel, inbox_messages.source)
       ELSE topics.source END AS said_in,
     CASE turns.role WHEN 'user' THEN coalesce(inbox_messages.relationship, 'owner') END, turns.attachments,
-    turns.untrusted
+    turns.untrusted, inbox_messages.standing
     FROM turns JOIN inbox_messages ON inbox_messages.seq = turns.event_seq JOIN topics ON topics.id = turns.topic_id";
 
 pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
-    let event: String = row.get(1)?;
+    let (event, standing): (String, String) = (row.get(1)?, row.get(12)?);
+    let is_proven = standing.parse().is_ok_and(Standing::is_proven);
     Ok(SaidTurn {
         id: row.get(0)?,
         event: event.parse().map_err(|_| StoreError::Damaged(format!("event {event}: its id is no id")))?,
@@ -164,7 +165,7 @@ pub(crate) fn said_turn(row: &Row<'_>) -> Result<SaidTurn, StoreError> {
         channel: row.get(8)?,
         relationship: row.get(9)?,
         attachments: row.get(10)?,
-        untrusted: row.get(11)?,
+        untrusted: row.get::<_, bool>(11)? || !is_proven,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::listing::{Page, PageRequest};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
+use crate::topic::Places;
 use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, audit, outbox, step, topic};
 use cortex_types::{
@@ -53,20 +54,24 @@ impl Inbox<'_> {
         self.0.write(move |connection| accept(connection, &new, now)).await
     }
 
-    /// Claims the heads of up to `limit` topics: by priority, then by arrival, one in flight a topic (D7).
-    pub async fn claim_next(&self, limit: u32, now: Millis) -> Result<Vec<Claimed>, StoreError> {
+    /// Claims the heads of topics that have a place: by priority, then by arrival, one in flight a topic (D7).
+    pub async fn claim_next(
+        &self,
+        places: impl Into<Places>,
+        now: Millis,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let mut places = places.into();
         self.0
             .write(move |connection| {
                 let mut claimed = Vec::new();
-                let mut set_aside = limit;
                 // The place of a damaged event goes to the next one now: nothing would ring for it later.
-                while set_aside > 0 {
-                    let heads = topic::take(connection, set_aside, now)?;
-                    set_aside = 0;
+                while places.free > 0 {
+                    let heads = topic::take(connection, places, now)?;
+                    places.free = 0;
                     for seq in heads {
                         match claim(connection, seq, now)? {
                             Some(whole) => claimed.push(whole),
-                            None => set_aside += 1,
+                            None => places.free += 1,
                         }
                     }
                 }

@@ -79,6 +79,7 @@ pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbVal
 pub use store::{Store, StoreThread};
 pub use summary::{NewSummary, Summaries, SummaryText, TurnSummary, Uncovered};
 pub use tool_pin::ToolPins;
+pub use topic::Places;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns, UntrustedLines};
 pub use usage::{LastCall, UsageGroup, UsageSum, UsageTotals, last_calls};

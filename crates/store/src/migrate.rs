@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0008_speaker.sql"),
     include_str!("../migrations/0009_questions.sql"),
     include_str!("../migrations/0010_untrusted.sql"),
+    include_str!("../migrations/0011_names.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.
@@ -158,6 +159,24 @@ mod tests {
         assert_eq!(audit_rows(&connection), 1);
         let backup = folder.path().join(format!("cortex.db.before-schema-{}", MIGRATIONS.len() + 1));
         assert_eq!(audit_rows(&Connection::open(backup).unwrap()), 1);
+    }
+
+    #[test]
+    fn a_channel_that_several_sources_took_stays_with_the_one_it_is_named_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cortex.db");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate_with(&mut connection, &path, &MIGRATIONS[..10]).unwrap();
+        let rows = "INSERT INTO topics(source, topic_key) VALUES ('urn:a', 'x'), ('urn:connector:m', 'x'), ('urn:b', 'x');
+            INSERT INTO channel_sources(source, channel) VALUES ('urn:a', 'm'), ('urn:connector:m', 'm'),
+              ('urn:b', 'n'), ('urn:c', 'n'), ('urn:d', 'cli'), ('telegram', 'telegram')";
+        connection.execute_batch(rows).unwrap();
+        migrate(&mut connection, &path).unwrap();
+        let mut kept = connection
+            .prepare("SELECT source || ' ' || channel FROM channel_sources ORDER BY source")
+            .unwrap();
+        let kept: Vec<String> = kept.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(kept, ["telegram telegram", "urn:b n", "urn:connector:m m"]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Channels: what each may do.
 
-use crate::is_local;
 use crate::status::UnknownStatus;
+use crate::{Standing, is_local, is_reserved_source};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use thiserror::Error;
 
 /// Channels of events that come from inside.
 const INTERNAL_CHANNELS: [&str; 2] = ["cron", "router"];
@@ -71,6 +72,24 @@ pub struct ChannelSetting {
     pub mode: ChannelMode,
     /// Where an answer goes that is sent to this channel from another one.
     pub topic: Option<String>,
+}
+
+/// Why a source may not be on the channel that its connector names (D23).
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum NameRefusal {
+    #[error("the name {0} belongs to the server; choose another connectorId")]
+    Reserved(String),
+    #[error("the name {0} belongs to another connector; choose another one")]
+    Taken(String),
+    #[error(
+        "the source {of} is the channel {channel} already; after a rename run `cortex connector unbind {of}`"
+    )]
+    Bound { of: String, channel: String },
+    #[error(
+        "the settings list the channel {channel}, and the source {of} is not named after it; \
+         choose another connectorId, or use the source urn:connector:{channel}"
+    )]
+    Listed { of: String, channel: String },
 }
 
 /// Whose topics belong together.
@@ -165,6 +184,33 @@ impl ChannelSettings {
     pub fn source_of<'a>(&'a self, channel: &'a str) -> &'a str {
         let learned = self.sources.iter().find(|(_, of_source)| *of_source == channel);
         learned.map_or(channel, |(source, _)| source)
+    }
+
+    /// Whether what comes from `source` may be on `channel`, as far as it is known here; the store has the last word
+    /// (D23).
+    pub fn check_name(&self, source: &str, channel: &str, standing: Standing) -> Result<(), NameRefusal> {
+        if let Some(known) = self.sources.get(source) {
+            let bound = || NameRefusal::Bound { of: source.to_owned(), channel: known.clone() };
+            return if known == channel { Ok(()) } else { Err(bound()) };
+        }
+        self.check_unclaimed(source, channel)?;
+        if source == channel {
+            return Ok(());
+        }
+        if is_reserved_source(channel) {
+            return Err(NameRefusal::Reserved(channel.to_owned()));
+        }
+        let is_named_after_it = source.strip_suffix(channel).is_some_and(|start| start.ends_with(':'));
+        if self.channels.contains_key(channel) && standing != Standing::Owner && !is_named_after_it {
+            return Err(NameRefusal::Listed { of: source.to_owned(), channel: channel.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Whether no other source was learned to be this channel.
+    pub fn check_unclaimed(&self, source: &str, channel: &str) -> Result<(), NameRefusal> {
+        let is_anothers = self.sources.iter().any(|(other, known)| known == channel && other != source);
+        if is_anothers { Err(NameRefusal::Taken(channel.to_owned())) } else { Ok(()) }
     }
 
     /// The mode of an event's channel; `source` is where its topic is.
@@ -270,6 +316,26 @@ mod tests {
         assert!(!settings.is_off("cron", "urn:connector:matrix-1"));
         settings.sources.insert("urn:connector:other".to_owned(), "other".to_owned());
         assert!(settings.is_off("matrix-1", "urn:connector:other"), "what was learned stands");
+    }
+
+    #[test]
+    fn a_name_belongs_to_one_source_and_some_names_to_the_server() {
+        let mut settings = listed(&[("work", ChannelMode::Live), ("m", ChannelMode::Live)]);
+        settings.sources.insert("urn:connector:m".to_owned(), "m".to_owned());
+        let check = |source, channel, standing| settings.check_name(source, channel, standing);
+        let key = Standing::Key;
+        assert_eq!(check("urn:connector:m", "m", key), Ok(()));
+        assert_eq!(check("telegram", "telegram", key), Ok(()));
+        assert_eq!(check("urn:connector:work", "work", key), Ok(()));
+        assert_eq!(check("urn:x", "work", Standing::Owner), Ok(()));
+        assert_eq!(check("urn:x", "m", Standing::Owner), Err(NameRefusal::Taken("m".to_owned())));
+        assert_eq!(check("m", "m", key), Err(NameRefusal::Taken("m".to_owned())));
+        assert_eq!(check("urn:x", "cli", Standing::Owner), Err(NameRefusal::Reserved("cli".to_owned())));
+        let work = |of: &str| NameRefusal::Listed { of: of.to_owned(), channel: "work".to_owned() };
+        assert_eq!(check("urn:x", "work", key), Err(work("urn:x")));
+        assert_eq!(check("homework", "work", key), Err(work("homework")));
+        let bound = NameRefusal::Bound { of: "urn:connector:m".to_owned(), channel: "m".to_owned() };
+        assert_eq!(check("urn:connector:m", "other", Standing::Owner), Err(bound));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The inbound event: what a connector hands in, and what the inbox keeps of it.
 
-use crate::{EventId, GivenAnswer, InboxStatus, Millis, Standing};
+use crate::{EventId, GivenAnswer, InboxStatus, Millis, NameRefusal, Standing};
 use serde::{Deserialize, Serialize};
 
 /// Who goes first across topics; FIFO inside one priority.
@@ -82,6 +82,8 @@ pub enum AcceptedEvent {
     },
     /// Its channel is off: nothing was kept (D18).
     ChannelOff,
+    /// The name of its channel is not its own: nothing was kept (D23).
+    NameRefused(NameRefusal),
 }
 
 /// An event as the inbox keeps it.

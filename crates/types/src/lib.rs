@@ -25,7 +25,7 @@ pub use approval::{
 };
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,
-    Relationship, is_machine_channel,
+    NameRefusal, Relationship, is_machine_channel,
 };
 pub use chat::{
     ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, SILENCE_MARK, ToolCall, ToolSpec,
@@ -39,7 +39,9 @@ pub use op::{NewOp, Op, OpEnding, OpStatus};
 pub use outbox::{Delivery, NewReply};
 pub use schedule::{CatchUp, SlotOutcome, SlotRecord};
 pub use secret::{SECRET_BYTES_MIN, SECRET_MASK, names_a_secret, without_known, without_secrets};
-pub use speaker::{CLI_SOURCE, LOCAL_START, OPENAI_SOURCE, Speaker, Standing, is_local, is_reserved_source};
+pub use speaker::{
+    CLI_SOURCE, LOCAL_START, OPENAI_SOURCE, Speaker, Standing, is_local, is_owners_source, is_reserved_source,
+};
 pub use status::{InboxStatus, OutboxStatus, UnknownStatus};
 pub use step::{Step, StepBody, ToolEnding};
 pub use token::blank_tokens;

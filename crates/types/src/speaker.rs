@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub const LOCAL_START: &str = "local:";
 /// The source of `cortex send` and `cortex chat`.
 pub const CLI_SOURCE: &str = "cli";
+/// Nobody's source: the word for what the server itself says.
+const SYSTEM_SOURCE: &str = "system";
 /// The source of what comes through OpenAI's door.
 pub const OPENAI_SOURCE: &str = "openai";
 
@@ -16,9 +18,14 @@ pub fn is_local(name: &str) -> bool {
     name.starts_with(LOCAL_START)
 }
 
+/// Whether only the owner speaks through a source.
+pub fn is_owners_source(source: &str) -> bool {
+    source == CLI_SOURCE || source == OPENAI_SOURCE
+}
+
 /// Whether a source belongs to the server and its owner, so that no connector may have it.
 pub fn is_reserved_source(source: &str) -> bool {
-    source == CLI_SOURCE || source == OPENAI_SOURCE || is_local(source) || is_machine_channel(source)
+    is_owners_source(source) || source == SYSTEM_SOURCE || is_local(source) || is_machine_channel(source)
 }
 
 crate::status::status_type!(
@@ -57,6 +64,14 @@ impl Standing {
             Self::Owner | Self::Key | Self::Trusted => true,
             Self::Hook | Self::Inside => !is_answered_outside,
             Self::Local => false,
+        }
+    }
+
+    /// Whether its words are the owner's or those of somebody whom a source vouches for. All others write data.
+    pub fn is_proven(self) -> bool {
+        match self {
+            Self::Owner | Self::Key | Self::Trusted | Self::Inside => true,
+            Self::Local | Self::Hook => false,
         }
     }
 
@@ -174,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_servers_own_sources_are_nobody_elses() {
-        for own in ["cli", "openai", "cron", "router", "hook:ci", "local:m"] {
+        for own in ["cli", "openai", "system", "cron", "router", "hook:ci", "local:m"] {
             assert!(is_reserved_source(own), "{own}");
         }
         for free in ["telegram", "urn:connector:m", "client", "hooks"] {

@@ -100,6 +100,7 @@ struct OwnArguments {
     text: Option<String>,
     url: Option<String>,
     channel: Option<String>,
+    topic: Option<String>,
 }
 
 /// The words for a call of one of our own tools; `None` when it has none, or when its arguments are not as expected.
@@ -131,10 +132,17 @@ fn own_words(asking: &Asking<'_>) -> Option<String> {
             Some(host) => format!("May I read a page of {host}?"),
             None => "May I read this page?".to_owned(),
         },
-        "session.send" | "channel.send" => match given.channel.as_deref().and_then(repeated) {
-            Some(channel) => format!("May I send a message to {channel}?"),
-            None => "May I send this message?".to_owned(),
-        },
+        "session.send" | "channel.send" => {
+            let [channel, topic] =
+                [&given.channel, &given.topic].map(|name| name.as_deref().and_then(repeated));
+            match (channel, topic) {
+                (Some(channel), Some(topic)) => {
+                    format!("May I send a message to {channel}, conversation {topic}?")
+                }
+                (Some(channel), None) => format!("May I send a message to {channel}?"),
+                (None, _) => "May I send this message?".to_owned(),
+            }
+        }
         _ => return None,
     })
 }

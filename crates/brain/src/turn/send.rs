@@ -14,6 +14,8 @@ const ASKED_MAX: usize = 4;
 pub struct SendVerdicts {
     /// Looked at once more right before the words go.
     pub approved: Vec<ApprovedSend>,
+    /// Those that nobody had to be asked about.
+    pub unasked: Vec<ToolCall>,
     /// Channels that do not get them.
     pub withheld: Vec<String>,
 }
@@ -63,7 +65,9 @@ impl Turn {
             match (state, self.verdicts.get(&call.id)) {
                 (CallState::Open, None) => unchecked.push(call),
                 (CallState::Open, Some(CallVerdict::Gated)) => gated.push(call),
-                (CallState::Open, Some(CallVerdict::Free { .. } | CallVerdict::Granted)) => {}
+                (CallState::Open, Some(CallVerdict::Free { .. } | CallVerdict::Granted)) => {
+                    verdicts.unasked.push(call);
+                }
                 (CallState::Decided(Decision::Approved, approval), _) => {
                     verdicts.approved.push(ApprovedSend { call, approval });
                 }

@@ -278,7 +278,8 @@ pub(crate) const KEYS: &[Key] = &[
         1,
         256,
         4,
-        "Topics that are answered at the same time; inside a topic always one event.",
+        "Topics that are answered at the same time; inside a topic always one event. One of them is kept for `cli` and \
+         `openai`, and connectors without a key have at most half; with `1` nothing is kept.",
     ),
     count("maxToolRounds", 1, 64, 8, "Tool rounds of one turn before the model must answer."),
     key(

@@ -1,10 +1,11 @@
 //! Asks a person about calls and suspends the turn; the token is only in the prompt.
 
-use crate::effect::check_calls::{binding_of_send, prepare};
+use crate::effect::check_calls::prepare;
+use crate::effect::send::targeted;
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{Asking, CallVerdict, Question};
-use cortex_store::AskedApproval;
+use cortex_store::{AskedApproval, StoreError};
 use cortex_tools::ToolSource;
 use cortex_types::limits::OPEN_QUESTIONS_MAX;
 use cortex_types::{
@@ -12,13 +13,16 @@ use cortex_types::{
 };
 use sha2::{Digest, Sha256};
 
+/// Questions, each with the step that records it.
+pub(crate) type Questions = Vec<(StepBody, AskedApproval)>;
+
 /// The questions for these calls, and the steps that record them. When calls are no longer in order nobody is asked
 /// yet: the turn learns their verdicts first, since one that waits without a question would wait for ever.
 pub(crate) async fn questions(
     parts: &Parts,
     event: &Event,
     calls: &[ToolCall],
-) -> Result<Vec<(StepBody, AskedApproval)>, Vec<(String, CallVerdict)>> {
+) -> Result<Questions, Vec<(String, CallVerdict)>> {
     let mut questions = Vec::with_capacity(calls.len());
     let mut refused = Vec::new();
     let mut places = places_for(parts, event).await;
@@ -62,27 +66,30 @@ async fn places_for(parts: &Parts, event: &Event) -> usize {
     OPEN_QUESTIONS_MAX.saturating_sub(open)
 }
 
-/// The same for words that would go to other channels.
-pub(crate) fn send_questions(
+/// The same for words that would go to other channels, with the conversation that each of them would reach.
+pub(crate) async fn send_questions(
     parts: &Parts,
     event: &Event,
     calls: &[ToolCall],
-) -> Vec<(StepBody, AskedApproval)> {
-    let asked = calls.iter().map(|call| {
-        asked(
-            parts,
-            event,
-            Asked {
-                call_id: &call.id,
-                tool: &call.name,
-                arguments: &call.arguments_json,
-                preview: None,
-                is_built_in: true,
-                binding: binding_of_send(event, call),
-            },
-        )
-    });
-    asked.collect()
+) -> Result<Result<Questions, Vec<(String, CallVerdict)>>, StoreError> {
+    let (mut questions, mut free) = (Vec::with_capacity(calls.len()), Vec::new());
+    for call in calls {
+        match targeted(parts, event, call).await? {
+            Some(send) => {
+                let about = Asked {
+                    call_id: &send.call.id,
+                    tool: &send.call.name,
+                    arguments: &send.arguments_json,
+                    preview: None,
+                    is_built_in: true,
+                    binding: send.binding,
+                };
+                questions.push(asked(parts, event, about));
+            }
+            None => free.push((call.id.clone(), CallVerdict::Free { mutates: false })),
+        }
+    }
+    Ok(if free.is_empty() { Ok(questions) } else { Err(free) })
 }
 
 fn asked(parts: &Parts, event: &Event, about: Asked<'_>) -> (StepBody, AskedApproval) {

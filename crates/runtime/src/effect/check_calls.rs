@@ -1,14 +1,10 @@
 //! Asks the registry about calls: in order, read-only, granted, or one a person must be asked about.
 
-use crate::channel;
 use crate::runtime::Parts;
-use cortex_brain::{
-    CallVerdict, MarkedCall, MemoryHome, SEND_TOOL, SendVerdicts, ToolMaker, asks_when_marked, bind,
-    send_channel,
-};
+use cortex_brain::{CallVerdict, MarkedCall, MemoryHome, ToolMaker, asks_when_marked, bind};
 use cortex_store::StoreError;
 use cortex_tools::{CallContext, CheckedCall, Mutation, ToolDefinition, ToolSource};
-use cortex_types::{ApprovalStatus, Event, Standing, ToolCall, is_machine_channel};
+use cortex_types::{Event, Standing, ToolCall, is_machine_channel};
 use tokio_util::sync::CancellationToken;
 
 /// A call that is in order, prepared to be shown or run.
@@ -76,63 +72,6 @@ pub(crate) fn maker_of(tool: &ToolDefinition) -> ToolMaker {
         ToolSource::BuiltIn => ToolMaker::BuiltIn,
         ToolSource::Skill { .. } | ToolSource::Mcp { .. } => ToolMaker::Others,
     }
-}
-
-/// A person is asked about words that would really go to another topic; the rest is told or said as always.
-pub(crate) async fn check_sends(
-    parts: &Parts,
-    event: &Event,
-    calls: &[ToolCall],
-) -> Result<Vec<(String, CallVerdict)>, StoreError> {
-    let mut verdicts = Vec::with_capacity(calls.len());
-    for call in calls {
-        let goes_elsewhere = match channel::target_topic(parts, event, send_channel(call)).await? {
-            Ok(topic) => topic != event.topic,
-            Err(_) => false,
-        };
-        let now = parts.clock.now();
-        let verdict = match goes_elsewhere {
-            false => CallVerdict::Free { mutates: false },
-            true if parts.store.approvals().is_granted(binding_of_send(event, call), now).await? => {
-                CallVerdict::Granted
-            }
-            true => CallVerdict::Gated,
-        };
-        verdicts.push((call.id.clone(), verdict));
-    }
-    Ok(verdicts)
-}
-
-/// The last look before words go to other channels: those that they do not go to. An approval must cover exactly these
-/// words, and be in time (D9).
-pub(crate) async fn withheld(
-    parts: &Parts,
-    event: &Event,
-    sends: SendVerdicts,
-) -> Result<Vec<String>, StoreError> {
-    let mut withheld = sends.withheld;
-    for send in sends.approved {
-        let found = parts.store.approvals().find(send.approval).await?;
-        let is_covered = found.is_some_and(|approval| {
-            let in_time = approval
-                .resolved_at
-                .is_some_and(|at| at.after(parts.config.approval_ttl) > parts.clock.now());
-            approval.status == ApprovalStatus::Approved
-                && approval.event == event.id
-                && approval.binding == binding_of_send(event, &send.call)
-                && approval.tool_arguments_json == send.call.arguments_json
-                && in_time
-        });
-        if !is_covered {
-            withheld.push(send_channel(&send.call).to_owned());
-        }
-    }
-    Ok(withheld)
-}
-
-/// What an approval of words for another channel is bound to.
-pub(crate) fn binding_of_send(event: &Event, call: &ToolCall) -> [u8; 32] {
-    bind(SEND_TOOL, &call.arguments_json, &event.user_id, &event.topic, "1")
 }
 
 /// Checks a call against its schema and resolves what a person must see resolved; an error is for the model.

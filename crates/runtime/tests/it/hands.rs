@@ -181,6 +181,7 @@ impl Stage {
         match accepted {
             AcceptedEvent::Queued(id) | AcceptedEvent::Duplicate { first: id, .. } => id,
             AcceptedEvent::ChannelOff => panic!("the channel of this test is live"),
+            AcceptedEvent::NameRefused(why) => panic!("{why}"),
         }
     }
 

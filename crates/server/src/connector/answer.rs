@@ -62,6 +62,9 @@ pub(super) async fn settle(
             let message = format!("the channel {} is off; nothing was kept", spoken.speaker.channel());
             refuse(*spoken, FrameErrorCode::ChannelOff, message)
         }
+        Ok(AcceptedEvent::NameRefused(refusal)) => {
+            refuse(*spoken, FrameErrorCode::Forbidden, refusal.to_string())
+        }
         Err(error) => refuse(*spoken, code_of(&error), "nothing was kept; send it again later".to_owned()),
     }
 }

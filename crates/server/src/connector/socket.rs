@@ -4,7 +4,7 @@ use super::answer::{Answer, Spoken, code_of, settle};
 use super::dispatch::{Member, Report, ToSocket, WINDOW};
 use super::frame::{self, Frame, Inbound, read_frame};
 use super::{Admitted, Wants};
-use crate::live::{Waiting, watch};
+use crate::live::{Reader, Waiting, watch};
 use crate::speaker;
 use crate::standing::Standing;
 use crate::state::AppState;
@@ -329,13 +329,8 @@ impl Socket {
             self.app.connector_door.local.hear(&claim.connector_id, &claim.source).await?;
         }
         // Before any event of it is kept, so that all of them are on one channel.
-        if let Some(channel) = speaker.own_channel()
-            && !self.app.runtime.channels().learn_source(speaker.source(), channel).await?
-        {
-            let source = speaker.source();
-            return Ok(Err(format!(
-                "the source {source} or the connectorId {channel} belongs to another connector; choose others"
-            )));
+        if let Err(refusal) = self.app.runtime.channels().learn_source(speaker).await? {
+            return Ok(Err(refusal.to_string()));
         }
         let (sha256, now) = (self.admitted.sha256, self.app.clock.now());
         let bound = self.app.store.connectors().bind_session(sha256, claim, now).await?;
@@ -427,7 +422,8 @@ impl Socket {
             restart: false,
         };
         tokio::spawn(async move {
-            let Ok(Some(watched)) = watch(&app.store, &app.bus, event, Waiting::GoesOn).await else { return };
+            let watched = watch(&app.store, &app.bus, event, Reader::Connector, Waiting::GoesOn);
+            let Ok(Some(watched)) = watched.await else { return };
             let mut watched = std::pin::pin!(watched);
             loop {
                 let news = tokio::select! {

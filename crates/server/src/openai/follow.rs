@@ -3,7 +3,7 @@
 use super::ask::Asked;
 use super::followed::Claim;
 use super::refusal::{ErrorKind, OpenAiRefusal};
-use crate::live::{Waiting, watch};
+use crate::live::{Reader, Waiting, watch};
 use crate::state::AppState;
 use cortex_api::LiveEvent;
 use cortex_runtime::IncomingEvent;
@@ -126,7 +126,7 @@ impl Following {
 }
 
 async fn watched(app: &AppState, event: EventId) -> Result<BoxStream<'static, LiveEvent>, StoreError> {
-    let Some(watched) = watch(&app.store, &app.bus, event, Waiting::IsAnEnd).await? else {
+    let Some(watched) = watch(&app.store, &app.bus, event, Reader::OpenAi, Waiting::IsAnEnd).await? else {
         return Ok(futures::stream::empty().boxed());
     };
     let stopping = app.stopping.clone();
@@ -194,6 +194,11 @@ async fn accept(app: &AppState, asked: Asked) -> Result<(Event, Claim), OpenAiRe
             let message = "the channel openai is off; set channels.openai to live to use this door";
             let refusal = OpenAiRefusal::new(StatusCode::FORBIDDEN, ErrorKind::InvalidRequest, message);
             return Err(refusal.code("channel_off"));
+        }
+        AcceptedEvent::NameRefused(why) => {
+            let refusal =
+                OpenAiRefusal::new(StatusCode::FORBIDDEN, ErrorKind::InvalidRequest, why.to_string());
+            return Err(refusal.code("forbidden"));
         }
     };
     let gone = || {

@@ -18,7 +18,7 @@ use cortex_api::{
     UntrustRequest,
 };
 use cortex_store::LocalConnector;
-use cortex_types::is_reserved_source;
+use cortex_types::{Speaker, is_reserved_source};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
@@ -49,9 +49,10 @@ pub(crate) async fn trust(
     let local = app.connector_door.local.find(&connector_id).ok_or_else(unheard)?;
     let source = named.clone().unwrap_or_else(|| local.source.clone());
     may_be_trusted(&app, &local, &source, named.is_some()).await?;
-    if !app.runtime.channels().learn_source(&source, &connector_id).await? {
-        let detail = format!("the source {source} or the name {connector_id} belongs to another connector");
-        return Err(Refusal::because(ErrorCode::Conflict, detail));
+    // The owner says so himself, whatever the settings list.
+    let speaker = Speaker::owner(source.as_str()).on_channel(&connector_id);
+    if let Err(refusal) = app.runtime.channels().learn_source(&speaker).await? {
+        return Err(Refusal::because(ErrorCode::Conflict, refusal.to_string()));
     }
     changed(&app, &connector_id, Some(source)).await
 }
@@ -101,9 +102,6 @@ async fn may_be_trusted(
         return conflict(format!("the source {source} has a key; give it to the connector instead"));
     }
     let connectors = app.store.connectors();
-    if connector_id != source && connectors.is_source_in_use(connector_id.to_owned()).await? {
-        return conflict(format!("the name {connector_id} is the source of another connector"));
-    }
     if !is_named && connectors.is_source_in_use(source.to_owned()).await? {
         return conflict(format!(
             "the source {source} is in use already; if this connector is the one, say so with --source {source}"

@@ -45,7 +45,7 @@ pub(crate) async fn receive(
         counter!("cortex_hooks_ignored_total").increment(1);
         return Ok((StatusCode::OK, Json(IngestAnswer { event_id: None, status: IngestStatus::Ignored })));
     };
-    Ok(answered(app.intake.accept(&speaker, event).await?))
+    answered(app.intake.accept(&speaker, event).await?)
 }
 
 fn refused(app: &App, peer: IpAddr, hook: &str, doubt: Doubt) -> Refusal {

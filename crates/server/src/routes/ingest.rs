@@ -9,7 +9,7 @@ use crate::speaker;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
-use cortex_api::{ErrorBody, IngestAnswer, IngestRequest, IngestStatus};
+use cortex_api::{ErrorBody, ErrorCode, IngestAnswer, IngestRequest, IngestStatus};
 use cortex_runtime::IncomingEvent;
 use cortex_types::{AcceptedEvent, Millis, Priority};
 use fail::fail_point;
@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
     (status = 202, body = IngestAnswer, description = "Queued and on disk"),
     (status = 200, body = IngestAnswer, description = "The same source and externalMessageId was here before, or the channel is off"),
     (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 413, body = ErrorBody),
-    (status = 403, body = ErrorBody, description = "The key belongs to another source"),
+    (status = 403, body = ErrorBody, description = "The key belongs to another source, or the name to another connector"),
     (status = 503, body = ErrorBody, description = "The disk does not take it; nothing was kept"),
 ))]
 pub(crate) async fn ingest(
@@ -33,19 +33,22 @@ pub(crate) async fn ingest(
     let speaker = speaker::of_request(&caller, &source)?;
     let accepted = app.intake.accept(&speaker, event).await?;
     fail_point!("ingest.before_response");
-    Ok(answered(accepted))
+    answered(accepted)
 }
 
 /// What the sender is told.
-pub(crate) fn answered(accepted: AcceptedEvent) -> (StatusCode, Json<IngestAnswer>) {
+pub(crate) fn answered(accepted: AcceptedEvent) -> Result<(StatusCode, Json<IngestAnswer>), Refusal> {
     let (code, event_id, status) = match accepted {
         AcceptedEvent::Queued(id) => (StatusCode::ACCEPTED, Some(id), IngestStatus::Queued),
         AcceptedEvent::Duplicate { first, .. } => {
             (StatusCode::OK, Some(first), IngestStatus::DuplicateIgnored)
         }
         AcceptedEvent::ChannelOff => (StatusCode::OK, None, IngestStatus::ChannelOff),
+        AcceptedEvent::NameRefused(why) => {
+            return Err(Refusal::because(ErrorCode::Forbidden, why.to_string()));
+        }
     };
-    (code, Json(IngestAnswer { event_id, status }))
+    Ok((code, Json(IngestAnswer { event_id, status })))
 }
 
 /// Checks the body of an ingest: the source it claims, and the event. A refusal names every bad field.

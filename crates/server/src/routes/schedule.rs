@@ -128,6 +128,9 @@ pub(crate) async fn run_now(
         AcceptedEvent::ChannelOff => {
             return Err(Refusal::because(ErrorCode::Conflict, "the channel of this schedule is off"));
         }
+        AcceptedEvent::NameRefused(why) => {
+            return Err(Refusal::because(ErrorCode::Conflict, why.to_string()));
+        }
     };
     Ok((StatusCode::ACCEPTED, Json(RunNowAnswer { event_id })))
 }

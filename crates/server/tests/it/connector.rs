@@ -5,6 +5,7 @@ mod clients;
 mod delivery;
 mod frames;
 mod limits;
+mod name;
 mod people;
 mod restart;
 mod stranger;

@@ -157,7 +157,7 @@ async fn the_newest_topic_of_a_channel_is_that_of_the_same_person() {
         answer(&store, by(user, &topic("a", key), "hi"), &[], Millis(at)).await;
     }
     let channels = store.channels();
-    let newest = |accounts| channels.newest_topic("a".to_owned(), accounts);
+    let newest = |accounts| channels.newest_topic("a".to_owned(), "a".to_owned(), accounts);
     let only = |users: &[&str]| Accounts::Only(users.iter().map(|&user| user.to_owned()).collect());
     assert_eq!(newest(Accounts::Everyone).await, Ok(Some(topic("a", "three"))));
     assert_eq!(newest(only(&["ada", "ada@b"])).await, Ok(Some(topic("a", "two"))));
@@ -288,7 +288,7 @@ async fn an_archived_topic_comes_back_with_its_next_turn_and_can_still_be_sent_t
     assert_eq!(store.channels().archive(Millis(2)).await, Ok(1));
     let layer = async || store.channels().states().await.unwrap().remove(0).layer;
     assert_eq!(layer().await, ChannelLayer::Archived);
-    let newest = store.channels().newest_topic("a".to_owned(), Accounts::Everyone).await;
+    let newest = store.channels().newest_topic("a".to_owned(), "a".to_owned(), Accounts::Everyone).await;
     assert_eq!(newest, Ok(Some(chat.clone())));
     answer(&store, new_event(&chat, "again"), &[], Millis(9)).await;
     assert_eq!(layer().await, ChannelLayer::Foreground);

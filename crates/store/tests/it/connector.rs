@@ -5,8 +5,8 @@ use cortex_store::{
 };
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{
-    Accounts, ChannelMode, ChannelSetting, ChannelSettings, Delivery, Millis, NewEvent, OutboxStatus,
-    TopicRef,
+    Accounts, ChannelMode, ChannelSetting, ChannelSettings, Delivery, Millis, NameRefusal, NewEvent,
+    OutboxStatus, TopicRef,
 };
 use rusqlite::Connection;
 use std::time::Duration;
@@ -69,7 +69,7 @@ async fn a_session_is_bound_once_and_ends_a_day_after_its_last_use() {
 #[tokio::test]
 async fn a_source_is_on_the_channel_it_was_learned_to_be() {
     let store = TempStore::create();
-    store.channels().learn_source(SOURCE.to_owned(), "m".to_owned()).await.unwrap();
+    store.channels().learn_source(SOURCE.to_owned(), "m".to_owned()).await.unwrap().unwrap();
     let live = ChannelSetting { mode: ChannelMode::Live, topic: None };
     let settings = ChannelSettings {
         default_mode: ChannelMode::Off,
@@ -82,7 +82,8 @@ async fn a_source_is_on_the_channel_it_was_learned_to_be() {
     assert_eq!(pushed(&store).await.len(), 1, "its messages leave by the mode of the channel");
     let states = store.channels().states().await.unwrap();
     assert_eq!(states.iter().map(|state| state.channel.as_str()).collect::<Vec<_>>(), ["m"]);
-    let newest = store.channels().newest_topic("m".to_owned(), Accounts::Everyone).await.unwrap();
+    let newest =
+        store.channels().newest_topic("m".to_owned(), SOURCE.to_owned(), Accounts::Everyone).await.unwrap();
     assert_eq!(newest, Some(conversation()));
     let look = Connection::open(store.path()).unwrap();
     for view in [
@@ -92,6 +93,23 @@ async fn a_source_is_on_the_channel_it_was_learned_to_be() {
         let channel: String = look.query_row(view, [], |row| row.get(0)).unwrap();
         assert_eq!(channel, "m", "{view}");
     }
+}
+
+#[tokio::test]
+async fn a_name_belongs_to_one_source() {
+    let store = TempStore::create();
+    answer(&store, new_event(&topic("realtg", "c"), "1"), &[]).await;
+    let learn = async |source: &str, channel: &str| {
+        store.channels().learn_source(source.to_owned(), channel.to_owned()).await.unwrap()
+    };
+    let taken = |name: &str| Err(NameRefusal::Taken(name.to_owned()));
+    assert_eq!(learn(SOURCE, "m").await, Ok(()));
+    assert_eq!(learn(SOURCE, "m").await, Ok(()), "again");
+    assert_eq!(learn("urn:x", "m").await, taken("m"));
+    assert_eq!(learn("urn:x", "realtg").await, taken("realtg"));
+    let bound = NameRefusal::Bound { of: SOURCE.to_owned(), channel: "m".to_owned() };
+    assert_eq!(learn(SOURCE, "other").await, Err(bound));
+    assert_eq!(store.channels().sources().await.unwrap().len(), 1, "nothing else was kept");
 }
 
 #[tokio::test]

@@ -86,7 +86,9 @@ async fn five_hundred_events_at_once_are_all_kept() {
         .map(|answer| match answer {
             AcceptedEvent::Queued(id) => id,
             AcceptedEvent::Duplicate { first, .. } => panic!("{first} was never sent before"),
-            AcceptedEvent::ChannelOff => panic!("the store knows no such answer"),
+            AcceptedEvent::ChannelOff | AcceptedEvent::NameRefused(_) => {
+                panic!("the store knows no such answer")
+            }
         })
         .collect();
     assert_eq!(acked.len(), 500);

@@ -101,7 +101,9 @@ async fn fifty_identical_events_at_once_are_one() {
         .iter()
         .filter_map(|answer| match answer {
             AcceptedEvent::Queued(id) => Some(id.clone()),
-            AcceptedEvent::Duplicate { .. } | AcceptedEvent::ChannelOff => None,
+            AcceptedEvent::Duplicate { .. } | AcceptedEvent::ChannelOff | AcceptedEvent::NameRefused(_) => {
+                None
+            }
         })
         .collect();
     assert_eq!(queued.len(), 1, "{answers:?}");

@@ -175,7 +175,7 @@ async fn the_end_of_an_op_waits_while_its_conversation_is_off() {
 /// Everything is off but the channel `matrix-1`, which a source of another name is.
 async fn only_matrix(store: &TempStore, mode: ChannelMode) {
     let source = "urn:connector:matrix-1".to_owned();
-    store.channels().learn_source(source, "matrix-1".to_owned()).await.unwrap();
+    store.channels().learn_source(source, "matrix-1".to_owned()).await.unwrap().unwrap();
     let channels = [("matrix-1".to_owned(), ChannelSetting { mode, topic: None })].into();
     let settings = ChannelSettings { default_mode: ChannelMode::Off, channels, ..ChannelSettings::default() };
     store.channels().set_modes(&settings, NOW).await.unwrap();

@@ -194,7 +194,12 @@ impl World {
     async fn plant(&mut self) -> Checked {
         let source = self.topics[0].source.clone();
         let channel = channel_of(&source).to_owned();
-        self.store.channels().learn_source(source, channel).await.map_err(told)?;
+        self.store
+            .channels()
+            .learn_source(source, channel)
+            .await
+            .map_err(told)?
+            .map_err(|refusal| refusal.to_string())?;
         if self.seeded == Seeded::UnclampedCount {
             let connection = Connection::open(self.store.path()).unwrap();
             connection.execute_batch(UNCLAMPED_COUNT).unwrap();
