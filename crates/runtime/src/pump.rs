@@ -90,6 +90,8 @@ impl Pump {
         }
         match self.claim_up_to(free).await {
             Ok(sleep) => sleep,
+            // Nothing is claimed from a damaged database; whoever stops the server ends this sleep.
+            Err(error) if !error.is_news() => LONGEST_SLEEP,
             Err(error) => {
                 tracing::warn!(%error, "No event can be claimed now; trying again");
                 AFTER_REFUSAL

@@ -166,7 +166,6 @@ impl Watcher {
                     }
                     return Some(LiveNews::Restarted { event: self.id.clone() });
                 }
-                Heard::Closed => return None,
             }
         }
     }

@@ -205,10 +205,16 @@ impl Place {
     }
 
     pub(crate) fn clear(&self) {
-        let held = self.amount.swap(0, Ordering::Relaxed);
-        if held > 0 {
-            self.share.own.give_back(self.kind, held);
-            self.share.all.give_back(self.kind, held);
+        self.shrink_to(0);
+    }
+
+    /// Holds no more than so much; never takes anything.
+    pub(crate) fn shrink_to(&self, amount: usize) {
+        let held = self.amount.fetch_min(amount, Ordering::Relaxed);
+        let less = held.saturating_sub(amount);
+        if less > 0 {
+            self.share.own.give_back(self.kind, less);
+            self.share.all.give_back(self.kind, less);
         }
     }
 

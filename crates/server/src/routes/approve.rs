@@ -209,4 +209,13 @@ mod tests {
         let hash = STANDARD.encode(Sha256::digest(STYLE));
         assert!(POLICY.contains(&format!("style-src 'sha256-{hash}';")), "{hash}");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn the_page_shows_every_character_and_renders_none(text in proptest::prelude::any::<String>()) {
+            let html = escaped(&text);
+            proptest::prop_assert!(!html.contains(['<', '>', '"', '\'']));
+            proptest::prop_assert_eq!(cortex_testkit::html_shown(&html), text);
+        }
+    }
 }

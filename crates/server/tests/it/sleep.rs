@@ -113,35 +113,6 @@ async fn after_eight_hours_of_sleep_questions_are_over_schedules_caught_up_once_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_and_a_grant_of_a_clock_that_was_ahead_last_no_longer_than_any_other() {
-    let time = FrozenTime::hold();
-    let mut server = serving(&time).start().await;
-    let open = async |server: &RunningTestServer| -> Value {
-        eventually("a question", async || {
-            let open = server.get("/api/v2/approvals").await.json();
-            open["items"][0]["approvalId"].is_string().then(|| open["items"][0].clone())
-        })
-        .await
-    };
-    time.jump_ms(24 * HOUR_MS);
-    time.advance(Duration::from_secs(1)).await;
-    let granted = server.accept(&saying("1", "ask")).await;
-    let id = open(&server).await["approvalId"].as_str().unwrap().to_owned();
-    let grant = server.post(&format!("/api/v2/approvals/{id}/grant"), &json!({ "seconds": 1_800 })).await;
-    assert!((200..300).contains(&grant.status), "{}", grant.text());
-    server.post(&format!("/api/v2/approvals/{id}/deny"), &json!({})).await;
-    server.ended(&granted).await;
-    time.jump_ms(-24 * HOUR_MS);
-    server.restart().await;
-    time.advance(Duration::from_secs(1)).await;
-    let latest = time.wall().0 + 2 * HOUR_MS;
-    let grants = server.get("/api/v2/grants").await.json();
-    let expires = grants["items"][0]["expiresAt"].as_str().unwrap_or_else(|| panic!("{grants}")).to_owned();
-    let expires: jiff::Timestamp = expires.parse().unwrap();
-    assert!(expires.as_millisecond() < latest, "a grant of half an hour: {grants}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_doubts_no_fresh_webhook_and_gives_no_lease_twice() {
     let time = FrozenTime::hold();
     let server = serving(&time).start().await;
