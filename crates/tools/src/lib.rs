@@ -20,7 +20,7 @@ pub use calendar::{
     CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarLook, CalendarSource,
     CalendarSourceError, CalendarTools, FetchedCalendar, Validators,
 };
-pub use child::{ChildHost, confinement_gaps, run_child_host};
+pub use child::{ChildHost, ServerLimits, confinement_gaps, run_child_host};
 pub use egress::{
     Egress, EgressConfig, EgressError, FetchRequest, FetchResponse, HostPattern, HostPatternError,
     HostPolicy, HostPort, HostPortError, Network, OverLimit, SystemNetwork,

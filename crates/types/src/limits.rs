@@ -87,3 +87,11 @@ pub const SCHEMA_PATTERN_CHARS_MAX: usize = 512;
 pub const ARGUMENT_BYTES_MAX: usize = 256 * 1024;
 /// Most steps that checking one call's arguments may take.
 pub const CHECK_STEPS_MAX: u64 = 2_000_000;
+/// What each process of an MCP server may have of memory to write to, in MiB, where its entry does not say.
+pub const MCP_MEMORY_MIB_DEFAULT: u64 = 4_096;
+/// What an entry may say: an interpreter needs some to start.
+pub const MCP_MEMORY_MIB: std::ops::RangeInclusive<u64> = 64..=1_048_576;
+/// Processes and threads that an MCP server may start where its entry does not say; a browser has some three hundred.
+pub const MCP_PROCESSES_DEFAULT: u64 = 512;
+/// What an entry may say.
+pub const MCP_PROCESSES: std::ops::RangeInclusive<u64> = 1..=100_000;

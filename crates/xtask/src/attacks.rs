@@ -13,6 +13,7 @@ mod injection;
 mod judgement;
 mod key;
 mod keyless;
+mod mcp;
 mod mode;
 mod number;
 mod offer;
@@ -59,6 +60,7 @@ const CLASSES: &[&[Attack]] = &[
     secret::ATTACKS,
     file::ATTACKS,
     child::ATTACKS,
+    mcp::ATTACKS,
     offer::ATTACKS,
     number::ATTACKS,
     schema::ATTACKS,

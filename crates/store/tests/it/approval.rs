@@ -175,7 +175,7 @@ async fn the_watchdog_wakes_an_event_that_waits_although_nobody_is_asked() {
     assert_eq!(stranded.unasked, [asked.claimed.event.seq]);
     let notice = |event: &Event| new_reply(&event.topic, "lost");
     let rescued = asked.store.watchdog().rescue(stranded, 3, NOW, notice).await.unwrap();
-    assert_eq!((rescued.requeued, asked.event().await.0), (1, InboxStatus::Pending));
+    assert_eq!((rescued.topics, asked.event().await.0), (1, InboxStatus::Pending));
     assert!(asked.claim().await.is_some() && look().await.unasked.is_empty());
 }
 

@@ -1,5 +1,6 @@
 //! All skills of a server: found, read, started, trusted, and called by name.
 
+use super::database;
 use super::folder::{SkillFolder, skill_folders};
 use super::keeper::Keeper;
 use super::listing::definitions;
@@ -14,8 +15,6 @@ use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName
 use crate::trust::{PinGroup, TrustStore, TrustStoreError, is_other_code, pin_group, trust_group};
 use async_trait::async_trait;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use tokio::sync::Mutex;
@@ -64,7 +63,7 @@ pub enum TrustError {
 impl SkillSet {
     /// Loads every skill of the configured folders, or tells everything that is wrong with any of them.
     pub async fn load(options: &SkillOptions, trusted: &dyn TrustStore) -> Result<Self, Vec<SkillProblem>> {
-        create_data_folder(&options.data_dir).map_err(|problem| vec![problem])?;
+        database::prepare(&options.data_dir).map_err(|problem| vec![problem])?;
         let unreadable = |error: TrustStoreError, path: &Path| {
             vec![SkillProblem::error(path, error.to_string(), "look at the server's database")]
         };
@@ -272,7 +271,7 @@ async fn open(
             skill: manifest.id.clone(),
             program,
             config_json: options.config_json.get(&manifest.id).cloned().unwrap_or_else(|| "{}".to_owned()),
-            db: database(&manifest, options)?,
+            db: database::place(&manifest, options).map_err(|problem| vec![problem])?,
             heap_mib: options.heap_mib,
         },
         traces,
@@ -295,19 +294,6 @@ async fn open(
         keeper.load().await.map_err(|trace| vec![load_problem(folder, &manifest, &keeper, &trace)])?;
     let (tools, findings) = definitions(folder, &manifest, listed).await?;
     Ok((Skill { manifest, folder: shown, tools, state: SkillState::Ready, home, code, keeper }, findings))
-}
-
-/// An absolute path: a child process works in another folder.
-fn database(manifest: &SkillManifest, options: &SkillOptions) -> Result<Option<PathBuf>, Vec<SkillProblem>> {
-    let path =
-        std::path::absolute(options.data_dir.join(format!("{}.db", manifest.id))).map_err(|error| {
-            vec![SkillProblem::error(
-                &options.data_dir,
-                error.to_string(),
-                "name a folder for the skills' databases",
-            )]
-        })?;
-    Ok(manifest.permissions.db.then_some(path))
 }
 
 fn load_problem(
@@ -345,14 +331,4 @@ fn report(findings: &[SkillProblem]) {
             Severity::Error => tracing::error!("{finding}"),
         }
     }
-}
-
-fn create_data_folder(path: &Path) -> Result<(), SkillProblem> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
-        SkillProblem::error(
-            path,
-            format!("the folder of the skills' databases cannot be made: {error}"),
-            "make it writable",
-        )
-    })
 }
