@@ -52,4 +52,4 @@ pub use turn::{
     ApprovedSend, CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, SendVerdicts, ToolResult,
     Turn, TurnLimits,
 };
-pub use visible::{hides, visible, visible_line};
+pub use visible::{deceives, hides, visible, visible_line};

@@ -35,6 +35,14 @@ pub fn hides(letter: char) -> bool {
     }
 }
 
+/// Whether a character must not reach a terminal or a log as it is: all that hide something, but for those that ordinary
+/// writing needs. Blanks stay blanks, and joiners and the two common variation selectors make emoji and letters.
+pub fn deceives(letter: char) -> bool {
+    let is_ordinary = matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}')
+        || get_general_category(letter) == GeneralCategory::SpaceSeparator;
+    hides(letter) && !is_ordinary
+}
+
 fn hides_by_category(letter: char) -> bool {
     matches!(
         get_general_category(letter),
@@ -88,6 +96,14 @@ mod tests {
         assert_eq!(visible(&format!("{}5{}", spaces(9), spaces(10))), "\\u{20×9}5\\u{20×10}");
         let short = format!("{}a{}b\n{}", spaces(8), spaces(1), spaces(8));
         assert_eq!(visible(&short), short);
+    }
+
+    #[test]
+    fn ordinary_writing_deceives_nobody() {
+        let deceiving = |text: &str| text.chars().filter(|letter| deceives(*letter)).collect::<String>();
+        assert_eq!(deceiving("é 漢\u{3000}字 👨\u{200d}👩\u{200d}👧 ❤\u{fe0f} a\u{a0}b می\u{200c}خواهم"), "");
+        let hidden = "\u{7}\u{1b}\u{9b}\u{ad}\u{61c}\u{180e}\u{200b}\u{202e}\u{2028}\u{2066}\u{3164}\u{feff}\u{fff9}\u{e0041}";
+        assert_eq!(deceiving(hidden), hidden);
     }
 
     proptest! {

@@ -1,13 +1,17 @@
 //! The Engram memory service, seen from a client: quick, optional, and never a reason for a turn to fail.
 
+mod recalled;
+
 use cortex_models::is_believed;
 use cortex_types::Accounts;
 use futures::future::join;
+use recalled::Recalled;
 use reqwest::Url;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A memory that is slower than this is not waited for.
@@ -34,6 +38,7 @@ pub enum EngramSetting {
 pub struct EngramClient {
     http: reqwest::Client,
     base: Url,
+    recalled: Arc<Recalled>,
 }
 
 /// Why a call came to nothing.
@@ -128,7 +133,7 @@ impl EngramClient {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        Ok(Self { http, base })
+        Ok(Self { http, base, recalled: Arc::default() })
     }
 
     /// Whether the service answers and is well; the error says what it does instead.
@@ -160,7 +165,13 @@ impl EngramClient {
         }
         hits.retain(|hit| known.insert(hit.id.clone()));
         hits.truncate(BOTH_MAX);
+        self.recalled.note(scope, &hits);
         hits
+    }
+
+    /// The words of a memory that was recalled in this scope lately: the service gives none for an id.
+    pub fn words_of(&self, id: &str, scope: &str) -> Option<String> {
+        self.recalled.words_of(id, scope)
     }
 
     /// Keeps a memory; the same key again changes nothing.

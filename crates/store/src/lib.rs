@@ -60,7 +60,7 @@ pub use fact::{
 pub use gardener::{EvictTurns, GardenerDiary, GardenerRun, Learned, Unextracted};
 pub use health::StoreHealth;
 pub use history::{History, HistoryFilter, SaidTurn};
-pub use home_lock::{HomeLock, LockError};
+pub use home_lock::{HomeHolder, HomeLock, HomeUse, LockError};
 pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{ConnectorKey, KeyRow, Keys, NameTaken};
 pub use listing::{Page, PageRequest};

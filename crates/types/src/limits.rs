@@ -9,7 +9,7 @@ pub const JSON_DEPTH_MAX: usize = 64;
 /// Most memory that the values of a request's JSON may take, beside its text.
 pub const JSON_VALUES_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The same for chat clients, whose histories and lists of tokens are long.
-pub const CHAT_VALUES_BYTES_MAX: usize = 24 * 1024 * 1024;
+pub const CHAT_VALUES_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Largest request head.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Longest identifier-like field of an event (source, ids, topic, user).

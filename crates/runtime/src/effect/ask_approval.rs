@@ -128,6 +128,7 @@ fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
         approval_id: id.clone(),
         question: question.words.clone(),
         verbatim: question.verbatim,
+        preview_chars: question.preview_chars,
         buttons: vec![
             PromptButton { label: "Approve".to_owned(), data: format!("{token}:approve") },
             PromptButton { label: "Deny".to_owned(), data: format!("{token}:deny") },

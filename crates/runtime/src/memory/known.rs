@@ -36,7 +36,7 @@ pub(crate) async fn known_facts(
     let Some(engram) = parts.config.engram.as_ref().filter(|_| is_asked) else {
         return known.collect();
     };
-    let hits = engram.recall(&event.text, &event.topic.topic_key, accounts).await;
+    let hits = engram.recall(&event.text, &FactScope::topic_name(&event.topic), accounts).await;
     let hits = hits.into_iter().map(|hit| KnownFact { seq: 0, text: hit.content, unreviewed: false });
     (0..).zip(known.chain(hits)).map(|(seq, fact)| KnownFact { seq, ..fact }).collect()
 }
