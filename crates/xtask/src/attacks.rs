@@ -14,6 +14,7 @@ mod injection;
 mod judgement;
 mod key;
 mod keyless;
+mod mcp;
 mod mode;
 mod number;
 mod offer;
@@ -60,6 +61,7 @@ const CLASSES: &[&[Attack]] = &[
     secret::ATTACKS,
     file::ATTACKS,
     child::ATTACKS,
+    mcp::ATTACKS,
     offer::ATTACKS,
     number::ATTACKS,
     schema::ATTACKS,
