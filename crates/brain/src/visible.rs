@@ -2,7 +2,11 @@
 
 use unicode_general_category::{GeneralCategory, get_general_category};
 
-/// The text with every hidden character spelled out as `\u{…}`; line breaks and tabs stay.
+/// As many plain spaces stay as they are. More of them push what follows out of sight where lines are not wrapped.
+const SPACES_MAX: usize = 8;
+
+/// The text with every hidden character spelled out as `\u{…}`, and a long run of spaces as `\u{20×400}`; line breaks and
+/// tabs stay.
 pub fn visible(text: &str) -> String {
     spelled(text, |letter| hides(letter) && !matches!(letter, '\n' | '\t'))
 }
@@ -55,12 +59,17 @@ fn hides_by_category(letter: char) -> bool {
 
 fn spelled(text: &str, is_spelled: impl Fn(char) -> bool) -> String {
     let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if is_spelled(letter) {
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let spaces = rest.len() - rest.trim_start_matches(' ').len();
+        if spaces > SPACES_MAX {
+            shown.push_str(&format!("\\u{{20×{spaces}}}"));
+        } else if is_spelled(letter) {
             shown.extend(letter.escape_unicode());
         } else {
-            shown.push(letter);
+            shown.push_str(&rest[..spaces.max(letter.len_utf8())]);
         }
+        rest = &rest[spaces.max(letter.len_utf8())..];
     }
     shown
 }
@@ -81,6 +90,15 @@ mod tests {
     }
 
     #[test]
+    fn a_long_run_of_spaces_is_counted() {
+        let spaces = |count: usize| " ".repeat(count);
+        assert_eq!(visible_line(&format!("ls #{}; sh", spaces(400))), "ls #\\u{20×400}; sh");
+        assert_eq!(visible(&format!("{}5{}", spaces(9), spaces(10))), "\\u{20×9}5\\u{20×10}");
+        let short = format!("{}a{}b\n{}", spaces(8), spaces(1), spaces(8));
+        assert_eq!(visible(&short), short);
+    }
+
+    #[test]
     fn ordinary_writing_deceives_nobody() {
         let deceiving = |text: &str| text.chars().filter(|letter| deceives(*letter)).collect::<String>();
         assert_eq!(deceiving("é 漢\u{3000}字 👨\u{200d}👩\u{200d}👧 ❤\u{fe0f} a\u{a0}b می\u{200c}خواهم"), "");
@@ -93,7 +111,7 @@ mod tests {
         fn nothing_hidden_is_left_and_nothing_visible_is_lost(text in any::<String>()) {
             let shown = visible_line(&text);
             prop_assert!(!shown.chars().any(hides));
-            let kept: String = text.chars().filter(|letter| !hides(*letter)).collect();
+            let kept: String = text.chars().filter(|letter| !hides(*letter) && *letter != ' ').collect();
             let mut rest = shown.chars();
             prop_assert!(kept.chars().all(|letter| rest.any(|other| other == letter)));
         }

@@ -2,6 +2,7 @@
 
 mod recalled;
 
+use cortex_models::is_believed;
 use cortex_types::Accounts;
 use futures::future::join;
 use recalled::Recalled;
@@ -10,7 +11,6 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ impl EngramClient {
             EngramSetting::Explicit(url) => Self::at(url, http).map(Some),
             EngramSetting::Probe(url) => {
                 let client = Self::at(url, http)?;
-                let answers = is_loopback(&client.base) && client.answers_as_engram().await;
+                let answers = is_believed(&client.base, "engram") && client.answers_as_engram().await;
                 Ok(answers.then_some(client))
             }
         }
@@ -239,10 +239,4 @@ impl fmt::Debug for EngramClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngramClient").field("host", &self.base.host_str()).finish_non_exhaustive()
     }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

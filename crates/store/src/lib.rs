@@ -84,6 +84,6 @@ pub use summary::{NewSummary, Summaries, SummaryText, TurnSummary, Uncovered};
 pub use tool_pin::ToolPins;
 pub use topic::Places;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
-pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};
+pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns, UntrustedLines};
 pub use usage::{LastCall, UsageGroup, UsageSum, UsageTotals, last_calls};
 pub use watchdog::{Rescued, Stranded, Watchdog};

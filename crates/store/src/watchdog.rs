@@ -3,7 +3,7 @@
 use crate::inbox::fail_at_recovery;
 use crate::trace::{self, NoteKind};
 use crate::turn::{claimed_topic, shorten};
-use crate::{Store, StoreError, outbox, topic};
+use crate::{Store, StoreError, approval, outbox, topic};
 use cortex_types::{Event, EventId, InboxStatus, Millis, NewReply};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
@@ -21,6 +21,8 @@ pub struct Stranded {
     pub events: Vec<i64>,
     /// Topics in which an event is pending while nothing holds them.
     pub topics: Vec<i64>,
+    /// Events that wait for a person although nobody is asked anything.
+    pub unasked: Vec<i64>,
 }
 
 /// What became of it.
@@ -28,7 +30,7 @@ pub struct Stranded {
 pub struct Rescued {
     /// Events that are tried again.
     pub requeued: Vec<EventId>,
-    /// Topics that go on.
+    /// Topics that go on, with the event that nothing held or that waited for nobody.
     pub topics: usize,
     /// Events that were tried too often; their users are told.
     pub failed: Vec<EventId>,
@@ -36,11 +38,11 @@ pub struct Rescued {
 
 impl Stranded {
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.topics.is_empty()
+        self.events.is_empty() && self.topics.is_empty() && self.unasked.is_empty()
     }
 
     pub fn count(&self) -> usize {
-        self.events.len() + self.topics.len()
+        self.events.len() + self.topics.len() + self.unasked.len()
     }
 }
 
@@ -98,7 +100,16 @@ fn look(connection: &Connection, running: &BTreeSet<i64>) -> Result<Stranded, St
             topics.push(topic);
         }
     }
-    Ok(Stranded { events, topics })
+    Ok(Stranded { events, topics, unasked: unasked(connection)? })
+}
+
+fn unasked(connection: &Connection) -> Result<Vec<i64>, StoreError> {
+    let mut waiting = connection.prepare_cached(
+        "SELECT seq FROM inbox_messages WHERE status = 'waiting' AND NOT EXISTS
+           (SELECT 1 FROM pending_approvals WHERE event_seq = seq AND status = 'pending') LIMIT ?1",
+    )?;
+    let rows = waiting.query_map([STRANDED_MAX], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn rescue(
@@ -149,6 +160,12 @@ fn rescue(
     }
     for topic in &stranded.topics {
         topic::refresh(connection, *topic)?;
+        rescued.topics += 1;
+    }
+    // An answer may have come since the look: then it goes on already.
+    let still = if stranded.unasked.is_empty() { Vec::new() } else { unasked(connection)? };
+    for seq in stranded.unasked.iter().filter(|seq| still.contains(seq)) {
+        approval::wake(connection, *seq, "it waited for an answer, and nobody is asked", now)?;
         rescued.topics += 1;
     }
     Ok(rescued)

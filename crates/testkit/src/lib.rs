@@ -26,4 +26,4 @@ pub use patience::{eventually, pause};
 pub use runtime::{RuntimeSetup, TestRuntime};
 pub use server::{OWNER_KEY, RunningTestServer, ServerSetup};
 pub use store::{TempStore, answered, memory_folder, new_event, new_reply, sent_again, topic};
-pub use tricky::{html_shown, is_hidden, shown_argument, tricky_arguments, unspelled};
+pub use tricky::{html_shown, is_hidden, pushes_aside, shown_argument, tricky_arguments, unspelled};

@@ -40,4 +40,4 @@ pub use tool::{
     ToolOutcome, ToolRunner, ToolSource,
 };
 pub use toolbox::{Toolbox, ToolboxConfig, ToolboxError};
-pub use trust::{PinnedGroup, StoredTrust, TrustStore, TrustStoreError, pin_group, trust_group};
+pub use trust::{PinGroup, PinnedGroup, StoredTrust, TrustStore, TrustStoreError, pin_group, trust_group};

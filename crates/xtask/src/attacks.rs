@@ -4,6 +4,7 @@ mod approval;
 mod child;
 mod clock;
 mod contract;
+mod crowd;
 mod door;
 mod egress;
 mod far_side;
@@ -69,6 +70,7 @@ const CLASSES: &[&[Attack]] = &[
     openai::ATTACKS,
     contract::ATTACKS,
     flood::ATTACKS,
+    crowd::ATTACKS,
     storage::ATTACKS,
     outbound::ATTACKS,
 ];

@@ -243,7 +243,9 @@ impl Socket {
             let Some(heard) = self.socket.recv().now_or_never() else { break };
             end = take_frame(&self.connection, heard, &mut frames).err();
         }
+        let in_hand = self.admitted.share.frames_in_hand(frames.len()).await;
         let answers = self.answer(&frames).await?;
+        drop(in_hand);
         // A control frame may come in the middle of a message, which is as old as before.
         self.was_in_message &= frames.is_empty();
         self.connection.settle();

@@ -1,6 +1,7 @@
 //! `mcpServers` of server.json, in the shape every MCP client uses.
 
 use crate::child::ServerLimits;
+use crate::tool::is_own_skill;
 use cortex_types::limits::{MCP_MEMORY_MIB, MCP_MEMORY_MIB_DEFAULT, MCP_PROCESSES, MCP_PROCESSES_DEFAULT};
 use cortex_types::without_known;
 use http::{HeaderName, HeaderValue};
@@ -138,6 +139,12 @@ impl TryFrom<BTreeMap<String, Entry>> for McpServers {
             let part = name_part(&name);
             if part.is_empty() || part.len() > SERVER_NAME_CHARS_MAX {
                 return Err(wrong(format!("a name has 1 to {SERVER_NAME_CHARS_MAX} characters")));
+            }
+            if is_own_skill(&part) {
+                let example = format!("my-{part}");
+                return Err(wrong(format!(
+                    "Cortex has tools of its own called {part}.…; use another name, such as {example:?}"
+                )));
             }
             if let Some(other) = parts.insert(part.to_ascii_lowercase(), name.clone()) {
                 return Err(wrong(format!(
@@ -299,6 +306,9 @@ mod tests {
             (r#"{"a": {"comand": "x"}}"#, "unknown field `comand`"),
             (r#"{"a.b": {"command": "x"}, "a b": {"command": "x"}}"#, "rename one"),
             (r#"{"": {"command": "x"}}"#, "1 to 32"),
+            (r#"{"Memory": {"command": "x"}}"#, "tools of its own called Memory"),
+            (r#"{"time": {"command": "x"}}"#, "such as \"my-time\""),
+            (r#"{"session ": {"command": "x"}}"#, "tools of its own"),
             (
                 r#"{"a": {"command": "x", "memoryMiB": 7}}"#,
                 "memoryMiB: give 64 to 1048576, or 0 for no limit",
