@@ -1,11 +1,10 @@
 """A whole connector: lines in, answers out, and nothing lost when either side restarts.
 
-    python3 connector.py                   # what you type is said, as one conversation
+    python3 connector.py                   # what you type is said, as one conversation, until its end or Ctrl-C
     python3 connector.py messages.jsonl    # {"id": "1", "conversationId": "kitchen", "text": "hello"}
-
 It needs `pip install websockets`. CORTEX_URL is the server, CORTEX_KEY its key where it asks for one.
 """
-import json, os, sys, threading, time, urllib.request, uuid
+import contextlib, json, os, signal, sys, threading, time, urllib.request, uuid
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
@@ -24,13 +23,11 @@ def event(kind, id, **data):
 def read(lines):
     global is_over
     for line in lines:
-        said = json.loads(line) if line.startswith("{") else {"text": line.strip()}
-        id, conversation = said.get("id") or str(uuid.uuid4()), said.get("conversationId", "main")
-        waiting[id] = event("inbound", id, conversationId=conversation, text=said["text"])
-        try:
+        said = {"conversationId": "main", **(json.loads(line) if line.startswith("{") else {"text": line.strip()})}
+        id = said.get("id") or str(uuid.uuid4())
+        waiting[id] = event("inbound", id, conversationId=said["conversationId"], text=said["text"])
+        with contextlib.suppress(WebSocketException):  # it is sent after the next connect
             socket and socket.send(waiting[id])
-        except WebSocketException:
-            pass  # it is sent after the next connect
     is_over = True
     socket and not waiting and socket.close()
 
@@ -42,14 +39,18 @@ def hear(heard):
             print(f"{data['conversationId']}: {data['text']}", flush=True)
         socket.send(event("ack", str(uuid.uuid4()), messageId=heard["id"]))
         waiting.pop(cause, None)
+    elif heard["type"] == "assistant.message.settled" and data["replies"] == 0:
+        waiting.pop(cause, None)  # the assistant chose silence
     elif heard["type"] == "assistant.message.error":
         print(data["message"], file=sys.stderr)
         socket.close() if data["retryable"] else waiting.pop(cause, None)
 
+for end in (signal.SIGINT, signal.SIGTERM):  # what was not acked comes again
+    signal.signal(end, lambda *_: os._exit(0))
 threading.Thread(target=read, args=[open(sys.argv[1]) if sys.argv[1:] else sys.stdin], daemon=True).start()
 while waiting or not is_over:
     try:
-        with connect(f"{URL.replace('http', 'ws', 1)}/connector/{session()}?ack=1") as socket:
+        with connect(f"{URL.replace('http', 'ws', 1)}/connector/{session()}?ack=1&receipts=1") as socket:
             for frame in list(waiting.values()):
                 socket.send(frame)  # with its id of old: what was accepted before is not asked twice
             while waiting or not is_over:

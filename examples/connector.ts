@@ -1,17 +1,15 @@
 // A whole connector: lines in, answers out, and nothing lost when either side restarts.
-//     node connector.ts                   # what you type is said, as one conversation
+//     node connector.ts                   # what you type is said, as one conversation, until its end or Ctrl-C
 //     node connector.ts messages.jsonl    # {"id": "1", "conversationId": "kitchen", "text": "hello"}
 // It needs Node 22.18 or newer. CORTEX_URL is the server, CORTEX_KEY its key where it asks for one.
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
-
 type Heard = { id: string; type: string; causationid?: string; data: Record<string, unknown> };
 
 const { CORTEX_URL: url = "http://localhost:7751", CORTEX_KEY: key, CONNECTOR: name = "example-ts" } = process.env;
 const waiting = new Map<string, string>(); // events without an answer yet, by id
 const seen = new Set<string>(); // messages that were shown
-let socket: WebSocket | undefined;
-let isOver = false;
+let [socket, isOver]: [WebSocket | undefined, boolean] = [undefined, false];
 
 function event(kind: string, id: string, data: object): string {
   const head = { specversion: "1.0", type: `assistant.message.${kind}`, source: `urn:connector:${name}`, id };
@@ -31,6 +29,8 @@ function hear(to: WebSocket, { id, type, causationid = "", data }: Heard): void 
     seen.add(id); // a message may come twice: show it once, ack it each time
     to.send(event("ack", crypto.randomUUID(), { messageId: id }));
     waiting.delete(causationid);
+  } else if (type === "assistant.message.settled" && data.replies === 0) {
+    waiting.delete(causationid); // the assistant chose silence
   } else if (type === "assistant.message.error") {
     console.error(data.message);
     data.retryable ? to.close() : waiting.delete(causationid);
@@ -39,19 +39,19 @@ function hear(to: WebSocket, { id, type, causationid = "", data }: Heard): void 
 }
 
 async function connect(): Promise<void> {
-  const headers: Record<string, string> = key ? { Authorization: `Bearer ${key}` } : {};
+  const headers: HeadersInit = key ? { Authorization: `Bearer ${key}` } : {};
   const answer = await fetch(`${url}/connector?connectorId=${name}`, { headers });
   if (!answer.ok) throw new Error(await answer.text());
-  const opened = new WebSocket(`${url.replace("http", "ws")}/connector/${await answer.text()}?ack=1`);
+  const opened = new WebSocket(`${url.replace("http", "ws")}/connector/${await answer.text()}?ack=1&receipts=1`);
   opened.onmessage = ({ data }) => hear(opened, JSON.parse(data));
   opened.onopen = () => {
     socket = opened;
     for (const frame of waiting.values()) opened.send(frame); // ids of old: what was accepted is not asked twice
   };
-  await new Promise((resolve) => (opened.onclose = opened.onerror = resolve));
-  socket = undefined;
+  await new Promise((resolve) => (opened.onclose = opened.onerror = resolve)).then(() => (socket = undefined));
 }
 
+for (const end of ["SIGINT", "SIGTERM"]) process.on(end, () => process.exit(0)); // what was not acked comes again
 const lines = createInterface({ input: process.argv[2] ? createReadStream(process.argv[2]) : process.stdin });
 lines.on("line", read).on("close", () => ((isOver = true), waiting.size === 0 && socket?.close()));
 while (waiting.size > 0 || !isOver) {

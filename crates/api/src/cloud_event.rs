@@ -1,12 +1,20 @@
 //! `/connector`: CloudEvents over a WebSocket.
 
-use cortex_types::OutboxId;
+use cortex_types::{EventId, OutboxId};
 use serde::{Deserialize, Serialize};
 
 /// What a connector sends.
 pub const INBOUND_TYPE: &str = "assistant.message.inbound";
 /// That a connector has a message, in a session with `?ack=1`.
 pub const ACK_TYPE: &str = "assistant.message.ack";
+/// That a connector could not deliver a message, in a session with `?ack=1`.
+pub const NACK_TYPE: &str = "assistant.message.nack";
+/// An event is on disk, in a session with `?receipts=1`.
+pub const ACCEPTED_TYPE: &str = "assistant.message.accepted";
+/// The turn of an event has ended, in a session with `?receipts=1`.
+pub const SETTLED_TYPE: &str = "assistant.message.settled";
+/// The WebSocket subprotocol of CloudEvents in JSON.
+pub const SUBPROTOCOL: &str = "cloudevents.json";
 /// What a connector gets.
 pub const OUTBOUND_TYPE: &str = "assistant.message.outbound";
 /// A piece of an answer that still grows, in a session with `?stream=1`; a preview, never a delivery.
@@ -84,6 +92,37 @@ pub struct DeltaData {
     pub restart: bool,
 }
 
+/// The receipt of an event that is on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AcceptedData {
+    pub connector_id: String,
+    pub conversation_id: String,
+    /// How `cortex trace` names it.
+    pub event_id: EventId,
+    /// It came before, and is not run again.
+    pub duplicate: bool,
+}
+
+/// How the turn of an event ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SettledData {
+    pub connector_id: String,
+    pub conversation_id: String,
+    pub event_id: EventId,
+    pub outcome: SettledOutcome,
+    /// Messages for this conversation that it led to; they come by themselves, before this or after it.
+    pub replies: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettledOutcome {
+    Done,
+    Failed,
+}
+
 /// Why a frame was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -97,6 +136,9 @@ pub struct ErrorData {
     pub message: String,
     /// Whether the same frame may be accepted later.
     pub retryable: bool,
+    /// How long to wait before it is sent again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
 }
 
 /// Why, as a closed list.
@@ -113,10 +155,18 @@ pub enum FrameErrorCode {
     ChannelOff,
     /// The disk does not take it: nothing was kept.
     StorageUnavailable,
+    /// The database is damaged: nothing is kept until a backup is restored.
+    StorageDamaged,
+    /// The database is as large as the settings allow: nothing was kept.
+    StorageFull,
+    /// As many events wait as the settings allow: nothing was kept.
+    QueueFull,
+    /// More events than this caller may send in a minute: nothing was kept.
+    TooManyRequests,
     InternalError,
 }
 
-/// An outbox id as a UUID: the same 128 bits in the other spelling.
+/// An outbox id as a UUID of version 7: the same 128 bits in the other spelling.
 pub fn outbound_uuid(id: &OutboxId) -> String {
     uuid_text(id.ulid_bits())
 }
@@ -125,6 +175,12 @@ pub fn outbound_uuid(id: &OutboxId) -> String {
 pub fn uuid_text(bits: u128) -> String {
     let hex = format!("{bits:032x}");
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+/// A random UUID (version 4) of these bits.
+pub fn random_uuid(bits: u128) -> String {
+    let (version, variant) = (0x4_u128 << 76, 0x2_u128 << 62);
+    uuid_text(bits & !(0xf_u128 << 76) & !(0x3_u128 << 62) | version | variant)
 }
 
 /// The outbox id that a text names: as it is, or as a UUID.
@@ -141,6 +197,12 @@ pub fn named_message(text: &str) -> Option<OutboxId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_random_id_is_a_uuid_of_version_four() {
+        assert_eq!(random_uuid(0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(random_uuid(u128::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
 
     #[test]
     fn a_message_is_named_by_its_id_and_by_its_uuid() {

@@ -28,6 +28,12 @@ pub enum ErrorCode {
     InternalError,
     /// The disk is full or broken; nothing was accepted.
     StorageUnavailable,
+    /// The database is damaged; nothing is accepted until a backup is restored.
+    StorageDamaged,
+    /// The database is as large as the settings allow.
+    StorageFull,
+    /// As many events wait as the settings allow.
+    QueueFull,
     ShuttingDown,
     /// A code of a newer server.
     #[serde(other)]
@@ -50,7 +56,12 @@ impl ErrorCode {
             Self::HostNotAllowed => 421,
             Self::TooManyRequests => 429,
             Self::InternalError | Self::Unknown => 500,
-            Self::Busy | Self::StorageUnavailable | Self::ShuttingDown => 503,
+            Self::Busy
+            | Self::StorageUnavailable
+            | Self::StorageDamaged
+            | Self::StorageFull
+            | Self::QueueFull
+            | Self::ShuttingDown => 503,
         }
     }
 
@@ -72,6 +83,9 @@ impl ErrorCode {
             Self::Busy => "busy",
             Self::InternalError => "internal_error",
             Self::StorageUnavailable => "storage_unavailable",
+            Self::StorageDamaged => "storage_damaged",
+            Self::StorageFull => "storage_full",
+            Self::QueueFull => "queue_full",
             Self::ShuttingDown => "shutting_down",
             Self::Unknown => "unknown",
         }

@@ -34,9 +34,10 @@ pub use approval::{
 pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
 pub use cloud_event::{
-    ACK_TYPE, CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, CloudEvent, DELTA_TYPE,
-    DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, OUTBOUND_TYPE, OutboundData,
-    SERVER_SOURCE, named_message, outbound_uuid, uuid_text,
+    ACCEPTED_TYPE, ACK_TYPE, AcceptedData, CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER,
+    CloudEvent, DELTA_TYPE, DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, NACK_TYPE,
+    OUTBOUND_TYPE, OutboundData, SERVER_SOURCE, SETTLED_TYPE, SUBPROTOCOL, SettledData, SettledOutcome,
+    named_message, outbound_uuid, random_uuid, uuid_text,
 };
 pub use connector::{
     ConnectorList, ConnectorRow, ConnectorState, LocalConnectorRow, TrustRequest, UnbindAnswer,
@@ -73,7 +74,7 @@ pub use outbox::{
 };
 pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow};
 pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};
-pub use status::{ModelStatus, ServerStatus, WatchdogStatus};
+pub use status::{ModelStatus, ServerStatus, StorageStatus, WatchdogStatus};
 pub use time::WireTime;
 pub use tool::{ToolList, ToolRow};
 pub use trace::{EventTrace, TraceEntry, TraceWhat};

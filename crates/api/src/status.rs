@@ -21,6 +21,9 @@ pub struct ServerStatus {
     /// Messages by status.
     #[schema(value_type = BTreeMap<String, u64>)]
     pub outbox: BTreeMap<OutboxStatus, u64>,
+    /// How much of its limits the database uses.
+    #[serde(default)]
+    pub storage: StorageStatus,
     /// What the watchdog did since the start.
     #[serde(default)]
     pub watchdog: WatchdogStatus,
@@ -30,6 +33,20 @@ pub struct ServerStatus {
     /// Names of connectors without a key that spoke and that you do not trust.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub untrusted_connectors: Vec<String>,
+}
+
+/// What the database holds, and the most that it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StorageStatus {
+    /// Events that wait for their turn or are in it.
+    pub queued_events: u64,
+    /// `maxQueuedEvents`; null is no limit.
+    pub queued_events_max: Option<u64>,
+    /// Bytes of the database that are in use.
+    pub database_bytes: u64,
+    /// `maxDatabaseMiB` in bytes; null is no limit.
+    pub database_bytes_max: Option<u64>,
 }
 
 /// Events that would have waited for ever: they were in flight in no task, or pending while nothing held their topic.

@@ -6,7 +6,7 @@ use axum::Router;
 use cortex_models::{ModelsConfig, Timeouts, http_client};
 use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_server::{LocalClients, OwnerKey, RunningServer, ServeConfig};
-use cortex_store::Durability;
+use cortex_store::{Durability, StoreLimits};
 use cortex_tools::ToolboxConfig;
 use cortex_types::ChannelSettings;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,7 @@ impl Bed {
             home: folder.to_owned(),
             database: database(folder),
             durability: Durability::Full,
+            store_limits: StoreLimits::none(),
             owner_keys: vec![OwnerKey::new("bench", KEY)],
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),

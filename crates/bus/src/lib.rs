@@ -2,4 +2,4 @@
 
 mod live;
 
-pub use live::{Bus, Heard, Listener, LiveNews};
+pub use live::{Bus, EndHeard, EndListener, Heard, Listener, LiveNews};

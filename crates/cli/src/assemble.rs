@@ -11,6 +11,7 @@ use cortex_models::{
 };
 use cortex_runtime::{EngramSetting, RuntimeConfig, TokenKey};
 use cortex_server::{CallerLimits, LocalClients, OwnerKey, ReadChannels, ServeConfig};
+use cortex_store::StoreLimits;
 use cortex_tools::{
     CalendarSource, ChildHost, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions,
     ToolboxConfig,
@@ -26,6 +27,14 @@ use std::time::Duration;
 pub(crate) fn settings(effective: &Effective) -> Result<Settings, Failure> {
     Settings::from_effective(effective)
         .map_err(|error| Failure::Coded { code: "internal_error", message: format!("settings: {error}") })
+}
+
+fn store_limits(settings: &Settings) -> StoreLimits {
+    let database_bytes_max = match settings.max_database_mib {
+        0 => u64::MAX,
+        mib => mib * 1024 * 1024,
+    };
+    StoreLimits { queued_events_max: settings.max_queued_events, database_bytes_max }
 }
 
 /// The whole server, but not yet started.
@@ -48,6 +57,7 @@ pub(crate) fn server(
         durability: cortex_store::Durability::Full,
         #[cfg(feature = "fault-points")]
         durability: crate::fault::durability(environment),
+        store_limits: store_limits(settings),
         owner_keys: keys
             .into_iter()
             .filter_map(|(name, key)| key.map(|key| OwnerKey::new(name, key.expose_secret())))

@@ -25,6 +25,7 @@ pub enum Promise {
     SessionCode,
     OtherPath,
     Causation,
+    Subprotocol,
     Ping,
     MalformedJson,
     MissingAttribute,
@@ -32,8 +33,10 @@ pub enum Promise {
     SameId,
     OptionalAttributes,
     Stream,
+    Receipts,
     AckRedelivery,
     AckEnds,
+    Nack,
     Reconnect,
     TooBig,
 }
@@ -178,7 +181,7 @@ impl Look {
 }
 
 impl Promise {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::Session,
         Self::InvalidSession,
         Self::Reply,
@@ -187,6 +190,7 @@ impl Promise {
         Self::SessionCode,
         Self::OtherPath,
         Self::Causation,
+        Self::Subprotocol,
         Self::Ping,
         Self::MalformedJson,
         Self::MissingAttribute,
@@ -194,8 +198,10 @@ impl Promise {
         Self::SameId,
         Self::OptionalAttributes,
         Self::Stream,
+        Self::Receipts,
         Self::AckRedelivery,
         Self::AckEnds,
+        Self::Nack,
         Self::Reconnect,
         Self::TooBig,
     ];
@@ -210,6 +216,7 @@ impl Promise {
             Self::SessionCode => "session-code",
             Self::OtherPath => "other-path",
             Self::Causation => "causation",
+            Self::Subprotocol => "subprotocol",
             Self::Ping => "ping",
             Self::MalformedJson => "malformed-json",
             Self::MissingAttribute => "missing-attribute",
@@ -217,8 +224,10 @@ impl Promise {
             Self::SameId => "same-id",
             Self::OptionalAttributes => "optional-attributes",
             Self::Stream => "stream",
+            Self::Receipts => "receipts",
             Self::AckRedelivery => "ack-redelivery",
             Self::AckEnds => "ack-ends",
+            Self::Nack => "nack",
             Self::Reconnect => "reconnect",
             Self::TooBig => "too-big",
         }
@@ -237,6 +246,7 @@ impl Promise {
             Self::SessionCode => "a session that was never given is closed with 4401",
             Self::OtherPath => "the same door is below /api/cortex-m/v1",
             Self::Causation => "the answer names the event in causationid, and itself in data.messageId",
+            Self::Subprotocol => "the subprotocol cloudevents.json is confirmed when it is offered",
             Self::Ping => "the text ping is answered with pong, in any case of letters",
             Self::MalformedJson => "malformed JSON is answered with an error event, and the socket lives",
             Self::MissingAttribute => "an event without a required attribute is answered with an error event",
@@ -244,8 +254,10 @@ impl Promise {
             Self::SameId => "an event that is sent again gets the same answer again",
             Self::OptionalAttributes => "an event without time and datacontenttype is answered",
             Self::Stream => "with ?stream=1 pieces of an answer come before it",
+            Self::Receipts => "with ?receipts=1 an event is told to be accepted and to be settled",
             Self::AckRedelivery => "with ?ack=1 a message that was not acked comes again with the same id",
             Self::AckEnds => "a message that was acked does not come again",
+            Self::Nack => "a message that was given back with a nack comes again",
             Self::Reconnect => "an answer that nobody was there for comes after a reconnect",
             Self::TooBig => "a frame of more than 1 MiB closes the socket with 1009",
         }
@@ -258,6 +270,7 @@ impl Promise {
             Self::SessionCode
             | Self::OtherPath
             | Self::Causation
+            | Self::Subprotocol
             | Self::Ping
             | Self::MalformedJson
             | Self::MissingAttribute
@@ -265,8 +278,10 @@ impl Promise {
             | Self::SameId
             | Self::OptionalAttributes
             | Self::Stream
+            | Self::Receipts
             | Self::AckRedelivery
             | Self::AckEnds
+            | Self::Nack
             | Self::Reconnect
             | Self::TooBig => true,
         }

@@ -8,7 +8,7 @@ pub(crate) fn event_id(now: Millis) -> EventId {
 }
 
 pub(crate) fn outbox_id(now: Millis) -> OutboxId {
-    OutboxId::from_ulid(ulid_at(now))
+    OutboxId::new_at(now, rand::random())
 }
 
 pub(crate) fn ulid_at(now: Millis) -> Ulid {

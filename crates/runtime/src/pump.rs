@@ -6,7 +6,7 @@ use crate::timer::wait_for;
 use crate::turn::{after_panic, run_turn};
 use crate::watchdog;
 use cortex_models::Models;
-use cortex_store::StoreError;
+use cortex_store::{Places, StoreError};
 use cortex_types::{Event, Millis};
 use metrics::gauge;
 use std::collections::HashMap;
@@ -90,6 +90,8 @@ impl Pump {
         }
         match self.claim_up_to(free).await {
             Ok(sleep) => sleep,
+            // Nothing is claimed from a damaged database; whoever stops the server ends this sleep.
+            Err(error) if !error.is_news() => LONGEST_SLEEP,
             Err(error) => {
                 tracing::warn!(%error, "No event can be claimed now; trying again");
                 AFTER_REFUSAL
@@ -98,8 +100,9 @@ impl Pump {
     }
 
     async fn claim_up_to(&mut self, free: usize) -> Result<Duration, StoreError> {
-        let limit = u32::try_from(free).unwrap_or(u32::MAX);
-        let claimed = self.parts.store.inbox().claim_next(limit, self.parts.clock.now()).await?;
+        let free_places = u32::try_from(free).unwrap_or(u32::MAX);
+        let places = Places::of(self.parts.config.max_parallel_topics, free_places);
+        let claimed = self.parts.store.inbox().claim_next(places, self.parts.clock.now()).await?;
         let all_taken = claimed.len() < free;
         for claim in claimed {
             let (parts, models, park) =

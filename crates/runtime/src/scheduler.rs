@@ -20,7 +20,9 @@ const JOBS_PER_LOOK: u32 = 500;
 /// Ticks until `stop`.
 pub(crate) async fn run(parts: Arc<Parts>, stop: CancellationToken) {
     loop {
-        if let Err(error) = tick(&parts).await {
+        if let Err(error) = tick(&parts).await
+            && error.is_news()
+        {
             tracing::warn!(%error, "Schedules cannot be looked at now; trying again");
         }
         tokio::select! {

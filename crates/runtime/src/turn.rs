@@ -38,6 +38,8 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
     let end = match ended {
         Ok(Ended::By(end)) => *end,
         Ok(Ended::Suspended) => return,
+        // Nothing more is written, and the event is not lost: the next start on a whole database finds it in flight.
+        Err(StoreError::FileDamaged(_)) => return,
         Err(StoreError::Damaged(reason)) => {
             failed(parts, &event, &reason, FailureNotice::Broken { reason: reason.clone() })
         }

@@ -4,7 +4,7 @@
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{FailureNotice, notice_text};
-use cortex_store::StoreError;
+use cortex_store::{StoreError, StoreHealth};
 use cortex_types::NewReply;
 use metrics::{counter, gauge};
 use std::collections::BTreeSet;
@@ -28,12 +28,17 @@ pub struct WatchdogReport {
 pub(crate) async fn look(parts: &Parts, running: BTreeSet<i64>) {
     match look_and_rescue(parts, running).await {
         Ok(()) => {}
+        Err(error) if !error.is_news() => {}
         Err(error) => tracing::warn!(%error, "The watchdog cannot look at the inbox now; it tries again"),
     }
     gauge!("cortex_events_stranded").set(parts.watchdog.borrow().stranded as f64);
 }
 
 async fn look_and_rescue(parts: &Parts, running: BTreeSet<i64>) -> Result<(), StoreError> {
+    // In a damaged database everything stays as it is.
+    if let StoreHealth::Damaged(_) = parts.store.health() {
+        return Ok(());
+    }
     let watchdog = parts.store.watchdog();
     let stranded = watchdog.look(running).await?;
     let count = stranded.count();

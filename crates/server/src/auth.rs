@@ -4,7 +4,7 @@ use crate::refusal::Refusal;
 use axum::extract::FromRequestParts;
 use cortex_api::ErrorCode;
 use cortex_store::{ConnectorKey, KeyRow};
-use cortex_types::{CLI_SOURCE, KeyId, OPENAI_SOURCE};
+use cortex_types::{KeyId, is_owners_source};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
-use subtle::{Choice, ConstantTimeEq};
+use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
 /// Wrong keys a peer may try in a minute.
@@ -54,10 +54,18 @@ pub(crate) fn prefix_of(plain: &str) -> String {
 /// Who a request comes from, as far as its credential tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Caller {
-    Owner,
+    Owner(OwnerDoor),
     Connector(ScopedKey),
     /// A route that needs no credential, and none was brought.
     Anybody,
+}
+
+/// Which of his keys the owner used. All may do the same; what a program does with one leaves the others their share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum OwnerDoor {
+    Key(usize),
+    /// A socket whose session was opened by one of them.
+    Socket,
 }
 
 /// A connector's key: it may use one source and nothing else.
@@ -71,9 +79,9 @@ impl Caller {
     /// Refuses a connector that means another's source.
     pub(crate) fn may_use(&self, source: &str) -> Result<(), Refusal> {
         match self {
-            Self::Owner | Self::Anybody => Ok(()),
+            Self::Owner(_) | Self::Anybody => Ok(()),
             // Keys for those could be made once; what is there is the owner's alone.
-            Self::Connector(_) if [CLI_SOURCE, OPENAI_SOURCE].contains(&source) => {
+            Self::Connector(_) if is_owners_source(source) => {
                 Err(Refusal::because(ErrorCode::Forbidden, "this source is the owner's alone"))
             }
             Self::Connector(key) if key.source == source => Ok(()),
@@ -92,7 +100,7 @@ impl Caller {
     pub(crate) fn key_id(&self) -> Option<&KeyId> {
         match self {
             Self::Connector(key) => Some(&key.id),
-            Self::Owner | Self::Anybody => None,
+            Self::Owner(_) | Self::Anybody => None,
         }
     }
 }
@@ -178,15 +186,19 @@ impl KeyRing {
     fn find(&self, header: &HeaderValue) -> Option<Caller> {
         let digest: [u8; 32] = Sha256::digest(bearer(header)?).into();
         // Every digest is compared, so that the time says nothing about which one matched.
-        let none = Choice::from(0);
-        let owner = self.owners.iter().fold(none, |found, known| found | known.ct_eq(&digest));
+        let mut owner = None;
+        for (place, known) in self.owners.iter().enumerate() {
+            if bool::from(known.ct_eq(&digest)) {
+                owner = Some(Caller::Owner(OwnerDoor::Key(place)));
+            }
+        }
         let mut scoped = None;
         for key in self.connectors.borrow().iter() {
             if bool::from(key.sha256.ct_eq(&digest)) {
                 scoped = Some(ScopedKey { id: key.id.clone(), source: key.source.clone() });
             }
         }
-        if bool::from(owner) { Some(Caller::Owner) } else { scoped.map(Caller::Connector) }
+        owner.or(scoped.map(Caller::Connector))
     }
 
     /// Counts a wrong secret that came otherwise than as a key; says how long to wait when there were too many.
@@ -240,8 +252,8 @@ mod tests {
             let peer = IpAddr::from([127, 0, 0, values.len() as u8 + 1]);
             assert_eq!(ring.judge(&headers(values), peer), expected, "{values:?}");
         };
-        check(&["Bearer secret-key"], Verdict::Known(Caller::Owner));
-        check(&["bearer secret-key"], Verdict::Known(Caller::Owner));
+        check(&["Bearer secret-key"], Verdict::Known(Caller::Owner(OwnerDoor::Key(0))));
+        check(&["bearer secret-key"], Verdict::Known(Caller::Owner(OwnerDoor::Key(0))));
         check(&[], Verdict::Missing);
         check(&["Bearer secret-key2"], Verdict::Wrong);
         check(&["Bearer "], Verdict::Wrong);
@@ -258,6 +270,9 @@ mod tests {
         }
         let eleventh = ring.judge(&headers(&["Bearer wrong"]), peer);
         assert!(matches!(eleventh, Verdict::Throttled { .. }), "{eleventh:?}");
-        assert_eq!(ring.judge(&headers(&["Bearer right"]), peer), Verdict::Known(Caller::Owner));
+        assert_eq!(
+            ring.judge(&headers(&["Bearer right"]), peer),
+            Verdict::Known(Caller::Owner(OwnerDoor::Key(0)))
+        );
     }
 }

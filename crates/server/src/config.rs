@@ -9,7 +9,7 @@ use crate::webhook::Webhooks;
 use axum::Router;
 use cortex_models::ModelsConfig;
 use cortex_runtime::{EngramSetting, RuntimeConfig};
-use cortex_store::Durability;
+use cortex_store::{Durability, StoreLimits};
 use cortex_tools::ToolboxConfig;
 use cortex_types::ChannelSettings;
 use std::net::SocketAddr;
@@ -26,6 +26,8 @@ pub struct ServeConfig {
     pub home: PathBuf,
     pub database: PathBuf,
     pub durability: Durability,
+    /// How much the database may hold.
+    pub store_limits: StoreLimits,
     /// Keys that open every route.
     pub owner_keys: Vec<OwnerKey>,
     /// Host names besides loopback that requests may name.

@@ -1,18 +1,19 @@
 //! The connectors' door: CloudEvents over a WebSocket, on the same inbox and outbox as every other door (seed 003).
 
-use crate::auth::Caller;
+use crate::auth::{Caller, OwnerDoor};
+use crate::client_connection::ClientConnection;
 use crate::refusal::Refusal;
 use crate::share::{Kind, Place, Share};
 use crate::speaker;
-use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use cortex_api::ErrorCode;
-use cortex_api::{CLOSE_SESSION, CLOSE_TRY_LATER, uuid_text};
+use cortex_api::{CLOSE_SESSION, CLOSE_TRY_LATER, SUBPROTOCOL, random_uuid};
 use cortex_store::{ConnectorBinding, ConnectorSession, Store, StoreError};
 use cortex_types::Clock;
 use cortex_types::limits::BODY_BYTES_MAX;
+use metrics::gauge;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,7 +25,10 @@ mod dispatch;
 mod frame;
 mod hub;
 mod local;
+mod preview;
+mod receipt;
 mod recent;
+mod room;
 mod socket;
 
 pub(crate) use hub::{Hub, HubParts};
@@ -81,11 +85,6 @@ impl ConnectorDoor {
         // The semaphore is never closed.
         drop(self.places.acquire_many(SOCKETS_MAX as u32).await);
     }
-
-    /// Sockets that are open now.
-    pub(crate) fn open(&self) -> usize {
-        SOCKETS_MAX - self.places.available_permits()
-    }
 }
 
 /// What a connector says about its socket.
@@ -93,10 +92,11 @@ pub(crate) struct Wants {
     pub(crate) connector_id: Option<String>,
     pub(crate) stream: bool,
     pub(crate) ack: bool,
+    pub(crate) receipts: bool,
     /// Who it says it is, beside the session.
     pub(crate) brings: Option<Caller>,
     pub(crate) peer: IpAddr,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) connection: Arc<ClientConnection>,
 }
 
 /// Opens a session and gives its id, which is kept only as a digest.
@@ -105,7 +105,7 @@ pub(crate) async fn open_session(
     caller: &Caller,
     connector_id: Option<String>,
 ) -> Result<String, Refusal> {
-    let id = new_session_id();
+    let id = random_uuid(rand::random());
     let known = known_binding(app, caller, connector_id).await?;
     let forbidden = |why| Refusal::because(ErrorCode::Forbidden, why);
     let binding = known.transpose().map_err(forbidden)?;
@@ -133,7 +133,8 @@ pub(crate) async fn open_socket(
         .read_buffer_size(SOCKET_BUFFER_BYTES)
         .write_buffer_size(WRITE_AT_ONCE_BYTES)
         .max_message_size(FRAME_BYTES_HARD_MAX)
-        .max_frame_size(FRAME_BYTES_HARD_MAX);
+        .max_frame_size(FRAME_BYTES_HARD_MAX)
+        .protocols([SUBPROTOCOL]);
     match admitted {
         Ok(admitted) => {
             Ok(upgrade.on_upgrade(move |socket| socket::Socket::new(app, socket, admitted, &wants).serve()))
@@ -145,6 +146,22 @@ pub(crate) async fn open_socket(
                 drop(place);
             }))
         }
+    }
+}
+
+/// Counts a socket in the metrics, until it is dropped.
+struct Counted;
+
+impl Counted {
+    fn begin() -> Self {
+        gauge!("cortex_connector_sockets").increment(1.0);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        gauge!("cortex_connector_sockets").decrement(1.0);
     }
 }
 
@@ -180,7 +197,7 @@ async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option
     let Some(mut session) = app.store.connectors().use_session(sha256, now).await? else { return Ok(None) };
     let caller = match &session.key {
         None if session.is_keyless => Caller::Anybody,
-        None => Caller::Owner,
+        None => Caller::Owner(OwnerDoor::Socket),
         Some(key) => match app.keys.connector(key) {
             Some(scoped) => Caller::Connector(scoped),
             None => return Ok(None),
@@ -212,7 +229,7 @@ async fn known_binding(
             let learned = settings.sources.get(&key.source).cloned();
             connector_id.or(learned).map(|connector_id| (connector_id, key.source.clone()))
         }
-        Caller::Owner => connector_id.and_then(|connector_id| {
+        Caller::Owner(_) => connector_id.and_then(|connector_id| {
             let mut sources = settings.sources.iter();
             let source = sources.find(|(_, channel)| **channel == connector_id)?.0.clone();
             Some((connector_id, source))
@@ -227,7 +244,7 @@ async fn known_binding(
     let speaker = match (speaker::of_socket(app, caller, &claim), caller) {
         (Ok(speaker), _) => speaker,
         (Err(why), Caller::Connector(_)) => return Ok(Some(Err(why))),
-        (Err(_), Caller::Owner | Caller::Anybody) => return Ok(None),
+        (Err(_), Caller::Owner(_) | Caller::Anybody) => return Ok(None),
     };
     let checked = app.runtime.channels().check_name(&speaker).await?;
     Ok(Some(checked.map(|()| claim).map_err(|refusal| refusal.to_string())))
@@ -245,26 +262,4 @@ async fn close(mut socket: WebSocket, code: u16, reason: &'static str) {
 
 fn digest(session: &str) -> [u8; 32] {
     Sha256::digest(session.to_ascii_lowercase().as_bytes()).into()
-}
-
-/// A random UUID (version 4).
-fn new_session_id() -> String {
-    let bits: u128 = rand::random();
-    let version = 0x4_u128 << 76;
-    let variant = 0x2_u128 << 62;
-    uuid_text(bits & !(0xf_u128 << 76) & !(0x3_u128 << 62) | version | variant)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_session_id_is_a_random_uuid() {
-        let id = new_session_id();
-        let groups: Vec<&str> = id.split('-').collect();
-        assert_eq!(groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-        assert!(groups[2].starts_with('4') && "89ab".contains(&groups[3][..1]), "{id}");
-        assert_ne!(id, new_session_id());
-    }
 }

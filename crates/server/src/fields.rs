@@ -72,6 +72,11 @@ impl<'a> Fields<'a> {
         self.complaints.push(complaint);
     }
 
+    /// Everything that was wrong so far.
+    pub(crate) fn complaints(self) -> Vec<String> {
+        self.complaints
+    }
+
     pub(crate) fn finish(self) -> Result<(), Refusal> {
         if self.complaints.is_empty() { Ok(()) } else { Err(Refusal::invalid(self.complaints)) }
     }

@@ -1,11 +1,11 @@
 //! The one gate before every handler: host, origin, credential, rate and load.
 
 use crate::auth::{Caller, Verdict};
+use crate::client_connection::ClientConnection;
 use crate::load::Load;
 use crate::rate::Spent;
 use crate::refusal::Refusal;
 use crate::routes::{CONNECTOR_ROUTES, HEALTH_ROUTES, OPEN_ROUTES, OpenTo, SOCKET_ROUTES, refused_at};
-use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -147,9 +147,9 @@ fn admit(app: &AppState, caller: &Caller, request: &Request) -> Result<(Load, Op
     let share = app.shares.of(caller, peer(request));
     let full = |spent| move |full| Turned { refusal: Refusal::from(full), spent };
     if !share.is_stranger()
-        && let Some(standing) = request.extensions().get::<Arc<Standing>>()
+        && let Some(connection) = request.extensions().get::<Arc<ClientConnection>>()
     {
-        standing.prove(&share).map_err(full(None))?;
+        connection.prove(&share).map_err(full(None))?;
     }
     let spent = share.spend().map_err(|spent| {
         let refusal = Refusal::new(ErrorCode::TooManyRequests).retry_after(spent.wait.unwrap_or_default());

@@ -3,6 +3,7 @@
 mod auth;
 mod board;
 mod body;
+mod client_connection;
 mod config;
 mod connector;
 mod fields;
@@ -23,9 +24,9 @@ mod setting_block;
 mod share;
 mod signature;
 mod speaker;
-mod standing;
 mod start;
 mod state;
+mod watch;
 mod webhook;
 mod wire;
 

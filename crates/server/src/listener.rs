@@ -1,7 +1,7 @@
 //! The socket: accepts connections, bounds their heads, and lets them finish when the server stops.
 
+use crate::client_connection::{ClientConnection, ClientConnections};
 use crate::guard::Peer;
-use crate::standing::{Connections, Standing};
 use crate::wire::Wire;
 use axum::Router;
 use cortex_types::limits::HEADER_BYTES_MAX;
@@ -24,7 +24,7 @@ const AFTER_ACCEPT_ERROR: Duration = Duration::from_millis(50);
 /// Serves until `stop`, then finishes what is open.
 pub(crate) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     let mut open = JoinSet::new();
-    let connections = Arc::new(Connections::default());
+    let connections = Arc::new(ClientConnections::default());
     loop {
         tokio::select! {
             biased;
@@ -32,8 +32,8 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     while open.try_join_next().is_some() {}
-                    let standing = connections.enter();
-                    open.spawn(serve_connection(stream, peer, standing, router.clone(), stop.clone()));
+                    let client = connections.enter();
+                    open.spawn(serve_connection(stream, peer, client, router.clone(), stop.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "A connection could not be accepted");
@@ -46,7 +46,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
     drop(listener);
     let ended = async { while open.join_next().await.is_some() {} };
     if tokio::time::timeout(GOODBYE, ended).await.is_err() {
-        tracing::warn!("Connections that did not end in time were closed");
+        tracing::warn!("ClientConnections that did not end in time were closed");
     }
 }
 
@@ -54,14 +54,14 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
 async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
-    standing: Arc<Standing>,
+    client: Arc<ClientConnection>,
     router: Router,
     stop: CancellationToken,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was refused");
     }
-    let (wire, own) = (Wire::new(stream, Arc::clone(&standing)), Arc::clone(&standing));
+    let (wire, own) = (Wire::new(stream, Arc::clone(&client)), Arc::clone(&client));
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(Peer(peer.ip()));
         request.extensions_mut().insert(Arc::clone(&own));
@@ -76,7 +76,7 @@ async fn serve_connection(
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = standing.closed() => Ok(()),
+        () = client.closed() => Ok(()),
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -85,5 +85,5 @@ async fn serve_connection(
     if let Err(error) = ended {
         tracing::debug!(%error, "A connection ended early");
     }
-    standing.leave();
+    client.leave();
 }

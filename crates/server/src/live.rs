@@ -1,5 +1,6 @@
 //! Previews for people who watch: from the live bus to server-sent events.
 
+use crate::auth::Caller;
 use cortex_api::{LiveDelta, LiveDone, LiveEvent as Wire};
 use cortex_bus::{Bus, Heard, Listener, LiveNews};
 use cortex_store::{OutboxMessage, Store, StoreError};
@@ -12,12 +13,48 @@ use tokio::time::timeout;
 
 /// A text that is longer waits for room: a watcher that does not read holds it in memory.
 pub(crate) const LONG_BYTES: usize = 16 * 1024;
-/// Long texts that watchers hold at once.
-static LONG_TEXTS: Semaphore = Semaphore::const_new(48);
+/// Long texts that watchers of each kind hold at once.
+const LONG_TEXTS_MAX: usize = 16;
 /// Answers that are read from the store at once; nobody who reads slowly holds one of these.
 static READING: Semaphore = Semaphore::const_new(16);
 /// How long a watcher waits for room; then it is let go, and what it missed is in the outbox.
 const ROOM_MAX: Duration = Duration::from_secs(30);
+
+/// Who watches. Each kind has room of its own: connectors that read slowly keep no answer from the owner, nor do his programs
+/// keep one from his terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Owner,
+    OpenAi,
+    Connector,
+}
+
+impl Reader {
+    fn rooms(self) -> &'static Semaphore {
+        static OWNER: Semaphore = Semaphore::const_new(LONG_TEXTS_MAX);
+        static OPENAI: Semaphore = Semaphore::const_new(LONG_TEXTS_MAX);
+        static CONNECTOR: Semaphore = Semaphore::const_new(LONG_TEXTS_MAX);
+        match self {
+            Self::Owner => &OWNER,
+            Self::OpenAi => &OPENAI,
+            Self::Connector => &CONNECTOR,
+        }
+    }
+
+    /// Waits for room for a long text; none when there is none for too long.
+    pub(crate) async fn room(self) -> Room {
+        timeout(ROOM_MAX, self.rooms().acquire()).await.ok()?.ok()
+    }
+}
+
+impl From<&Caller> for Reader {
+    fn from(caller: &Caller) -> Self {
+        match caller {
+            Caller::Owner(_) => Self::Owner,
+            Caller::Connector(_) | Caller::Anybody => Self::Connector,
+        }
+    }
+}
 
 /// What a watcher makes of a turn that already waits for a person when he comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +70,7 @@ pub(crate) async fn watch(
     store: &Store,
     bus: &Bus,
     id: EventId,
+    reader: Reader,
     waiting: Waiting,
 ) -> Result<Option<impl Stream<Item = Wire> + use<>>, StoreError> {
     // Listen before looking: a turn that ends in between is then heard, not missed.
@@ -40,14 +78,14 @@ pub(crate) async fn watch(
     let mut room = None;
     if so_far.len() > LONG_BYTES {
         drop((so_far, listener));
-        room = long_text().await;
+        room = reader.room().await;
         (so_far, listener) = bus.listen_to(&id);
         if room.is_none() {
             so_far = String::new();
         }
     }
     let Some(event) = store.inbox().find(id.clone()).await? else { return Ok(None) };
-    let watcher = Watcher { store: store.clone(), id, listener, waiting };
+    let watcher = Watcher { store: store.clone(), id, listener, reader, waiting };
     let first = match event.status {
         InboxStatus::Done | InboxStatus::Failed => Next::Ended(event.status),
         InboxStatus::Waiting if waiting == Waiting::IsAnEnd => Next::Ended(event.status),
@@ -63,6 +101,7 @@ struct Watcher {
     store: Store,
     id: EventId,
     listener: Listener,
+    reader: Reader,
     waiting: Waiting,
 }
 
@@ -76,10 +115,6 @@ enum Next {
     HearAfter(Room),
     Ended(InboxStatus),
     Over(Room),
-}
-
-pub(crate) async fn long_text() -> Room {
-    timeout(ROOM_MAX, LONG_TEXTS.acquire()).await.ok()?.ok()
 }
 
 impl Watcher {
@@ -131,7 +166,6 @@ impl Watcher {
                     }
                     return Some(LiveNews::Restarted { event: self.id.clone() });
                 }
-                Heard::Closed => return None,
             }
         }
     }
@@ -146,11 +180,11 @@ impl Watcher {
         };
         let mut room = None;
         if is_long(&text) {
-            room = LONG_TEXTS.try_acquire().ok();
+            room = self.reader.rooms().try_acquire().ok();
             if room.is_none() {
                 // Not held while it waits.
                 drop(text.take());
-                room = Some(long_text().await?);
+                room = Some(self.reader.room().await?);
                 text = self.text().await;
             }
         }

@@ -3,13 +3,20 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use cortex_api::{ErrorBody, ErrorCode};
-use cortex_store::StoreError;
+use cortex_store::{Full, StoreError};
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, StatusCode};
 use std::time::Duration;
 
 /// How long a client should wait when the disk is the matter.
 const STORAGE_RETRY: Duration = Duration::from_secs(1);
+
+/// How long a client should wait for room in the queue, which empties by itself, and in the database, which a person makes.
+const QUEUE_RETRY: Duration = Duration::from_secs(5);
+const ROOM_RETRY: Duration = Duration::from_secs(60);
+/// What whoever is refused by a damaged database can do.
+pub(crate) const DAMAGED_WORDS: &str = "the database is damaged, so nothing new is accepted: run `cortex doctor` to \
+     see what is damaged, then restore a backup (docs/backup.md)";
 
 /// A request that is not done, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +77,13 @@ impl From<StoreError> for Refusal {
             StoreError::Damaged(reason) => {
                 tracing::error!(reason, "Stored data is damaged");
                 Self::because(ErrorCode::InternalError, "stored data is damaged; see the server's log")
+            }
+            StoreError::FileDamaged(_) => Self::because(ErrorCode::StorageDamaged, DAMAGED_WORDS),
+            StoreError::Full(full @ Full::QueuedEvents { .. }) => {
+                Self::because(ErrorCode::QueueFull, full.to_string()).retry_after(QUEUE_RETRY)
+            }
+            StoreError::Full(full @ Full::Database { .. }) => {
+                Self::because(ErrorCode::StorageFull, full.to_string()).retry_after(ROOM_RETRY)
             }
             StoreError::Fault(reason) => {
                 tracing::error!(reason, "The store failed");

@@ -32,7 +32,7 @@ mod metrics;
 mod models;
 mod op;
 mod openapi;
-mod outbox;
+pub(crate) mod outbox;
 mod outbox_admin;
 mod responses;
 mod schedule;

@@ -3,7 +3,7 @@
 //! The owner, all connectors with a key and everybody without one draw from three separate stocks: what the others
 //! use up is never the owner's.
 
-use crate::auth::Caller;
+use crate::auth::{Caller, OwnerDoor};
 use crate::rate::{Rate, Spent};
 use crate::refusal::Refusal;
 use cortex_api::ErrorCode;
@@ -19,7 +19,7 @@ use std::time::Duration;
 const REMEMBERED_MAX: usize = 1_024;
 /// When somebody who was refused may try again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// Bytes that the owner's requests may hold; one import of memory at its limit fits in.
+/// Bytes that the requests with one key of the owner may hold; one import of memory at its limit fits in.
 const OWNER_BYTES_MAX: usize = 72 * 1024 * 1024;
 /// Bytes that the requests and half messages of all connectors may hold, and of one of them.
 const CONNECTORS_BYTES_MAX: usize = 48 * 1024 * 1024;
@@ -31,8 +31,10 @@ const STRANGERS_REQUESTS_MAX: usize = 512;
 const STRANGER_REQUESTS_MAX: usize = 256;
 /// Connections beyond those that requests use, for callers that keep some open.
 const IDLE_CONNECTIONS_MAX: usize = 256;
-/// How many times what one key may hold all keys may hold together.
+/// How many times what one key may hold all keys of connectors may hold together.
 const KEYS_AT_ONCE: usize = 2;
+/// The owner's keys (the terminal's and that of his programs), and his sockets.
+const OWNER_DOORS_MAX: usize = 3;
 const SOCKETS_MAX: usize = 4_096;
 const SOCKETS_PER_CALLER_MAX: usize = 2_048;
 
@@ -78,6 +80,17 @@ struct Most {
     connections: usize,
     sockets: usize,
     bytes: usize,
+}
+
+impl Most {
+    fn times(self, callers: usize) -> Self {
+        Self {
+            requests: callers * self.requests,
+            connections: callers * self.connections,
+            sockets: callers * self.sockets,
+            bytes: callers * self.bytes,
+        }
+    }
 }
 
 /// What is held now.
@@ -192,10 +205,16 @@ impl Place {
     }
 
     pub(crate) fn clear(&self) {
-        let held = self.amount.swap(0, Ordering::Relaxed);
-        if held > 0 {
-            self.share.own.give_back(self.kind, held);
-            self.share.all.give_back(self.kind, held);
+        self.shrink_to(0);
+    }
+
+    /// Holds no more than so much; never takes anything.
+    pub(crate) fn shrink_to(&self, amount: usize) {
+        let held = self.amount.fetch_min(amount, Ordering::Relaxed);
+        let less = held.saturating_sub(amount);
+        if less > 0 {
+            self.share.own.give_back(self.kind, less);
+            self.share.all.give_back(self.kind, less);
         }
     }
 
@@ -250,7 +269,7 @@ impl<K: Eq + Hash + Clone> Crowd<K> {
 
 /// The shares of all callers.
 pub(crate) struct Shares {
-    owner: Arc<Share>,
+    owner: Crowd<OwnerDoor>,
     connectors: Crowd<KeyId>,
     strangers: Crowd<IpAddr>,
 }
@@ -264,13 +283,10 @@ impl Shares {
             sockets: SOCKETS_PER_CALLER_MAX,
             bytes: CONNECTOR_BYTES_MAX,
         };
-        let connectors = Most {
-            requests: KEYS_AT_ONCE * each.requests,
-            connections: KEYS_AT_ONCE * each.connections,
-            sockets: SOCKETS_MAX,
-            bytes: CONNECTORS_BYTES_MAX,
-        };
+        let connectors = Most { bytes: CONNECTORS_BYTES_MAX, ..each.times(KEYS_AT_ONCE) };
         let owner = Most { bytes: OWNER_BYTES_MAX, ..each };
+        // Each of them may have all of its share: what a program does with one is nothing to the others.
+        let owners = owner.times(OWNER_DOORS_MAX);
         // The connections of strangers are counted where they are accepted.
         let stranger = Most {
             requests: STRANGER_REQUESTS_MAX,
@@ -284,9 +300,8 @@ impl Shares {
             bytes: STRANGERS_BYTES_MAX,
             ..stranger
         };
-        let owners: Crowd<()> = Crowd::new(owner, owner, limits.owner_per_minute, false);
         Self {
-            owner: owners.new_share(),
+            owner: Crowd::new(owners, owner, limits.owner_per_minute, false),
             connectors: Crowd::new(connectors, each, limits.key_per_minute, false),
             strangers: Crowd::new(strangers, stranger, limits.keyless_per_minute, true),
         }
@@ -295,7 +310,7 @@ impl Shares {
     /// The share of a caller; those without a key are told apart by their address.
     pub(crate) fn of(&self, caller: &Caller, peer: IpAddr) -> Arc<Share> {
         match caller {
-            Caller::Owner => Arc::clone(&self.owner),
+            Caller::Owner(door) => self.owner.share_of(door),
             Caller::Connector(key) => self.connectors.share_of(&key.id),
             Caller::Anybody => self.strangers.share_of(&network_of(peer)),
         }
@@ -337,10 +352,20 @@ mod tests {
         assert_eq!(place(&connector(1)).err(), Some(Full::Own));
         let second = [place(&connector(2)).unwrap(), place(&connector(2)).unwrap()];
         assert_eq!(place(&connector(3)).err(), Some(Full::All));
-        assert!(place(&Caller::Owner).is_ok() && place(&Caller::Anybody).is_ok());
+        assert!(place(&Caller::Owner(OwnerDoor::Key(0))).is_ok() && place(&Caller::Anybody).is_ok());
         drop(first);
         assert!(place(&connector(3)).is_ok());
         drop(second);
+    }
+
+    #[test]
+    fn a_program_with_one_key_of_the_owner_leaves_his_terminal_its_share() {
+        let shares = Shares::new(CallerLimits { requests_per_key: 2, ..CallerLimits::default() });
+        let place = |door| shares.of(&Caller::Owner(door), PEER).place(Kind::Request);
+        let program = [place(OwnerDoor::Key(0)).unwrap(), place(OwnerDoor::Key(0)).unwrap()];
+        assert_eq!(place(OwnerDoor::Key(0)).err(), Some(Full::Own));
+        assert!(place(OwnerDoor::Key(1)).is_ok() && place(OwnerDoor::Socket).is_ok());
+        drop(program);
     }
 
     #[test]

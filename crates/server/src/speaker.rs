@@ -12,10 +12,10 @@ pub(crate) fn of_request(caller: &Caller, source: &str) -> Result<Speaker, Refus
     caller.may_use(source)?;
     let forbidden = |detail: &str| Err(Refusal::because(ErrorCode::Forbidden, detail));
     match caller {
-        Caller::Owner if is_local(source) => {
+        Caller::Owner(_) if is_local(source) => {
             forbidden("sources that begin with local: belong to connectors without a key")
         }
-        Caller::Owner => Ok(Speaker::owner(source)),
+        Caller::Owner(_) => Ok(Speaker::owner(source)),
         Caller::Connector(_) if is_reserved_source(source) => {
             forbidden("this source belongs to the server; make a key for another one")
         }
@@ -35,14 +35,14 @@ pub(crate) fn of_socket(
         Caller::Connector(key) if key.source != *source => {
             Err(format!("this key may only use the source {}", key.source))
         }
-        Caller::Owner | Caller::Connector(_) if is_local(source) || is_local(connector_id) => {
+        Caller::Owner(_) | Caller::Connector(_) if is_local(source) || is_local(connector_id) => {
             Err("names that begin with local: belong to connectors without a key".to_owned())
         }
         Caller::Connector(_) if is_reserved_source(source) => {
             Err("this source belongs to the server; make a key for another one".to_owned())
         }
         Caller::Connector(_) => Ok(Speaker::key(source.as_str()).on_channel(connector_id)),
-        Caller::Owner => Ok(Speaker::owner(source.as_str()).on_channel(connector_id)),
+        Caller::Owner(_) => Ok(Speaker::owner(source.as_str()).on_channel(connector_id)),
         Caller::Anybody if app.keys.guards(source) => {
             Err(format!("the source {source} has a key of its own; open the session with it"))
         }

@@ -7,26 +7,24 @@ use crate::guard::Doors;
 use crate::share::Shares;
 use crate::state::{App, AppState};
 use crate::webhook::{WebhookSender, Webhooks};
-use crate::{listener, metrics, routes};
+use crate::{listener, metrics, routes, watch};
 use cortex_bus::Bus;
 use cortex_models::{Models, ModelsConfig, ModelsError};
 use cortex_runtime::{ChannelDesk, EngramClient, EngramError, EngramSetting, Runtime, RuntimeConfig};
-use cortex_store::{
-    HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreHealth, StoreThread,
-};
+use cortex_store::{HomeLock, KeyRow, LockError, OpenError, Store, StoreConfig, StoreError, StoreThread};
 use cortex_tools::{RegistryError, StoredTrust, Toolbox, ToolboxError};
 use cortex_types::{Clock, SystemClock};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How long sockets of connectors may take to end once the server stops.
+/// Connections that may wait to be accepted; the kernel may allow fewer.
+const LISTEN_QUEUE_MAX: u32 = 4_096;
 const SOCKETS_GOODBYE: Duration = Duration::from_secs(5);
-/// How often an unwell store is asked whether it is well again.
-const PROBE_EVERY: Duration = Duration::from_secs(1);
 
 /// Why the server did not start; each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -75,8 +73,7 @@ pub async fn start_with_clock(
     clock: Arc<dyn Clock>,
 ) -> Result<RunningServer, StartError> {
     let lock = HomeLock::acquire(&config.home)?;
-    let store_config = StoreConfig { path: config.database.clone(), durability: config.durability };
-    let (store, store_thread) = Store::open(store_config)?;
+    let (store, store_thread) = Store::open(store_config(&config))?;
     let keys = keep_keys(&store, &config, &*clock).await?;
     let bus = Bus::default();
     let trust = StoredTrust { store: store.clone(), clock: Arc::clone(&clock) };
@@ -128,7 +125,7 @@ pub async fn start_with_clock(
         tokio::spawn(async move { gardener.run(garden_stop).await }),
         tokio::spawn(hub_work),
         tokio::spawn(stop_hub_last(Arc::clone(&app), stop_hub)),
-        tokio::spawn(watch_store(store, stop_doors.clone())),
+        tokio::spawn(watch::store(store, stop_doors.clone())),
     ]);
     Ok(RunningServer {
         address,
@@ -143,11 +140,25 @@ pub async fn start_with_clock(
     })
 }
 
+fn store_config(config: &ServeConfig) -> StoreConfig {
+    let (path, durability) = (config.database.clone(), config.durability);
+    StoreConfig { path, durability, limits: config.store_limits }
+}
+
 async fn listen(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let refused = |source| StartError::Listen { address: wanted, source };
-    let listener = TcpListener::bind(wanted).await.map_err(refused)?;
+    let listener = listening(wanted).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
+}
+
+/// As `TcpListener::bind`, with a longer queue: when it is full, the kernel drops those who knock, and the owner among
+/// them tries again only after a second.
+fn listening(wanted: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if wanted.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(wanted)?;
+    socket.listen(LISTEN_QUEUE_MAX)
 }
 
 /// Sockets say what they wrote before the hub gives back what nobody has.
@@ -265,26 +276,4 @@ fn spawn_webhooks(webhooks: Webhooks, client: &reqwest::Client, app: &App) -> Ve
         tokio::spawn(sender.run(app.stopping.clone()))
     };
     webhooks.into_list().into_iter().map(spawn).collect()
-}
-
-/// Compares the file with itself once, then asks an unwell store until it is well.
-async fn watch_store(store: Store, stop: CancellationToken) {
-    tokio::select! {
-        () = stop.cancelled() => return,
-        checked = store.check_integrity() => if let Err(error) = checked {
-            tracing::error!(%error, "The database failed its check; restore a backup");
-            return;
-        },
-    }
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(PROBE_EVERY) => {}
-        }
-        if let StoreHealth::Degraded(_) = store.health()
-            && let Err(error) = store.probe().await
-        {
-            tracing::debug!(%error, "The store is still unwell");
-        }
-    }
 }

@@ -8,6 +8,7 @@ use crate::guard::Doors;
 use crate::hook::Hooks;
 use crate::openai::Followed;
 use crate::share::Shares;
+use cortex_api::HealthStatus;
 use cortex_bus::Bus;
 use cortex_models::Models;
 use cortex_runtime::{Gardener, Intake, OutboxDesk, Runtime};
@@ -52,16 +53,31 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// How the server is, in one word.
+    pub(crate) fn health(&self) -> HealthStatus {
+        match self.store.health() {
+            StoreHealth::Damaged(_) => HealthStatus::Damaged,
+            StoreHealth::Degraded(_) => HealthStatus::Degraded,
+            StoreHealth::Healthy if self.runtime.watchdog().stranded > 0 => HealthStatus::Degraded,
+            StoreHealth::Healthy if self.store.full().is_some() => HealthStatus::Full,
+            StoreHealth::Healthy => HealthStatus::Healthy,
+        }
+    }
+
     /// Why the server is not well, if it is not.
     pub(crate) fn degraded(&self) -> Option<String> {
         match self.store.health() {
+            StoreHealth::Damaged(place) => Some(format!(
+                "the database is damaged ({place}): nothing new is accepted; stop the server, keep a copy of the \
+                 file, then restore a backup"
+            )),
+            StoreHealth::Degraded(reason) => Some(reason),
             StoreHealth::Healthy => match self.runtime.watchdog().stranded {
-                0 => None,
+                0 => self.store.full().map(|full| full.to_string()),
                 count => {
                     Some(format!("{count} events were in flight in no task; the watchdog puts them back"))
                 }
             },
-            StoreHealth::Degraded(reason) => Some(reason),
         }
     }
 }

@@ -44,7 +44,9 @@ impl WebhookSender {
                 Ok(true) => {}
                 Ok(false) => self.wait(&mut bell, &stop).await,
                 Err(error) => {
-                    tracing::warn!(webhook = self.webhook.name, %error, "A webhook waits for the store");
+                    if error.is_news() {
+                        tracing::warn!(webhook = self.webhook.name, %error, "A webhook waits for the store");
+                    }
                     pause(LOOK_EVERY, &stop).await;
                 }
             }
@@ -154,7 +156,7 @@ impl WebhookSender {
         let rung = async {
             loop {
                 match bell.next().await {
-                    Ring::For(ringing) if ringing != *source => {}
+                    Ring::For(topic) if topic.source != *source => {}
                     Ring::For(_) | Ring::ForAnybody => return,
                     Ring::Over => stop.cancelled().await,
                 }

@@ -1,6 +1,6 @@
 //! A connection's wire: a reader that does not read is given up, and what comes in is counted.
 
-use crate::standing::Standing;
+use crate::client_connection::ClientConnection;
 use std::io::{Error, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ const UNREAD_MAX: Duration = Duration::from_secs(20);
 
 pub(crate) struct Wire {
     stream: TcpStream,
-    standing: Arc<Standing>,
+    connection: Arc<ClientConnection>,
     /// Set while a write waits.
     unread: Option<Pin<Box<Sleep>>>,
 }
 
 impl Wire {
-    pub(crate) fn new(stream: TcpStream, standing: Arc<Standing>) -> Self {
-        Self { stream, standing, unread: None }
+    pub(crate) fn new(stream: TcpStream, connection: Arc<ClientConnection>) -> Self {
+        Self { stream, connection, unread: None }
     }
 
     fn watched<T>(
@@ -49,7 +49,7 @@ impl AsyncRead for Wire {
     ) -> Poll<std::io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let heard = self.standing.hear(buffer.filled().len() - before);
+        let heard = self.connection.hear(buffer.filled().len() - before);
         Poll::Ready(heard.map_err(|_| Error::other("too many messages are on their way")))
     }
 }

@@ -1,5 +1,6 @@
 //! Copies of a database as it stands at one moment, whoever is writing to it, and whether a copy can be trusted.
 
+use crate::integrity::{self, Look};
 use crate::migrate::{self, MigrateError};
 use crate::{StoreError, open};
 use rusqlite::backup::{Backup, StepResult};
@@ -72,9 +73,10 @@ pub fn check_copy(path: &Path) -> Result<usize, MigrateError> {
 
 /// Whether any SQLite database at rest is whole.
 pub fn check_whole(path: &Path) -> Result<(), StoreError> {
-    let connection = open::open_for_a_look(path)?;
-    let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if verdict == "ok" { Ok(()) } else { Err(StoreError::Damaged(verdict)) }
+    match integrity::compare(&mut open::open_for_a_look(path)?)? {
+        Look::Whole | Look::Unfinished => Ok(()),
+        Look::Damaged(finding) => Err(StoreError::FileDamaged(finding)),
+    }
 }
 
 /// Folds the log of a database that nobody serves into it, so that the file alone is all of it.

@@ -1,5 +1,6 @@
 //! A look at the database of a home, whether its server runs or not: nothing is changed, migrated or locked.
 
+use crate::integrity::{self, Look};
 use crate::memory_index::{self, VectorCounts, VectorsOf};
 use crate::{StoreError, migrate, open};
 use rusqlite::Connection;
@@ -11,19 +12,17 @@ const USERS_MAX: u32 = 6;
 /// What the look found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checkup {
+    /// The file is damaged: where, as far as it can be told.
+    Damaged { place: String },
     /// The next start brings its schema up to date.
-    Older {
-        found: usize,
-        known: usize,
-    },
+    Older { found: usize, known: usize },
     /// This program is too old for it.
-    Newer {
-        found: usize,
-        known: usize,
-    },
+    Newer { found: usize, known: usize },
     Current {
         schema: usize,
         counts: HomeCounts,
+        /// The file is so large that a look at all of its pages was given up.
+        is_half_checked: bool,
     },
 }
 
@@ -40,7 +39,19 @@ pub struct HomeCounts {
 
 /// Looks at the database at `path`; `embedder` is the model whose vectors are in use.
 pub fn check_up(path: &Path, embedder: &str) -> Result<Checkup, StoreError> {
-    let connection = open::open_for_a_look(path)?;
+    match look(path, embedder) {
+        Err(StoreError::FileDamaged(place)) => Ok(Checkup::Damaged { place }),
+        looked => looked,
+    }
+}
+
+fn look(path: &Path, embedder: &str) -> Result<Checkup, StoreError> {
+    let mut connection = open::open_for_a_look(path)?;
+    let is_half_checked = match integrity::walk(&mut connection)? {
+        Look::Whole => false,
+        Look::Unfinished => true,
+        Look::Damaged(place) => return Ok(Checkup::Damaged { place }),
+    };
     let (found, known) = migrate::versions(&connection)?;
     if found > known {
         return Ok(Checkup::Newer { found, known });
@@ -48,7 +59,7 @@ pub fn check_up(path: &Path, embedder: &str) -> Result<Checkup, StoreError> {
     if found < known {
         return Ok(Checkup::Older { found, known });
     }
-    Ok(Checkup::Current { schema: found, counts: counts(&connection, embedder)? })
+    Ok(Checkup::Current { schema: found, counts: counts(&connection, embedder)?, is_half_checked })
 }
 
 fn counts(connection: &Connection, embedder: &str) -> Result<HomeCounts, StoreError> {

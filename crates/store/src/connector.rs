@@ -8,8 +8,10 @@ use std::time::Duration;
 
 /// A session that nobody used for so long is over.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Sessions kept at once; over it the longest idle go first.
+/// Sessions kept at once; over it the longest idle go first. Those without a key have a number of their own, so that
+/// nobody without one pushes out a session that was proven.
 const SESSIONS_MAX: i64 = 10_000;
+const KEYLESS_SESSIONS_MAX: i64 = 1_000;
 
 /// Sessions of connectors.
 pub struct Connectors<'a>(pub(crate) &'a Store);
@@ -205,15 +207,16 @@ fn open_session(
     session: &ConnectorSession,
     now: Millis,
 ) -> Result<(), StoreError> {
+    let most = if session.is_keyless { KEYLESS_SESSIONS_MAX } else { SESSIONS_MAX };
     connection
         .prepare_cached("DELETE FROM connector_sessions WHERE seen_at <= ?1")?
         .execute([now.before(IDLE_MAX).0])?;
     connection
         .prepare_cached(
             "DELETE FROM connector_sessions WHERE sha256 IN
-               (SELECT sha256 FROM connector_sessions ORDER BY seen_at DESC LIMIT -1 OFFSET ?1)",
+               (SELECT sha256 FROM connector_sessions WHERE is_keyless = ?2 ORDER BY seen_at DESC LIMIT -1 OFFSET ?1)",
         )?
-        .execute([SESSIONS_MAX - 1])?;
+        .execute(params![most - 1, session.is_keyless])?;
     let binding = session.binding.as_ref();
     connection
         .prepare_cached(

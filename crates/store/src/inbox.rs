@@ -1,7 +1,8 @@
 //! The inbox: an event is accepted once, claimed in order, and recovered after a crash.
 
-use crate::listing::{Page, PageRequest};
+use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
+use crate::topic::Places;
 use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, audit, outbox, step, topic};
 use cortex_types::{
@@ -50,23 +51,54 @@ pub enum RetryRefused {
 impl Inbox<'_> {
     /// Keeps a new event; returns after it is on disk. The same source and external id is kept once (D6).
     pub async fn accept(&self, new: NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
-        self.0.write(move |connection| accept(connection, &new, now)).await
+        if let Err(full) = self.0.capacity().admit(&new)
+            && !self.has(&new).await?
+        {
+            return Err(StoreError::Full(full));
+        }
+        let capacity = self.0.capacity().clone();
+        self.0
+            .write(move |connection| {
+                let accepted = accept(connection, &new, now)?;
+                if let AcceptedEvent::Queued(_) = accepted {
+                    capacity.arrived(&new);
+                }
+                Ok(accepted)
+            })
+            .await
     }
 
-    /// Claims the heads of up to `limit` topics: by priority, then by arrival, one in flight a topic (D7).
-    pub async fn claim_next(&self, limit: u32, now: Millis) -> Result<Vec<Claimed>, StoreError> {
+    /// Whether an event was accepted before: whoever sends it again gets the same answer, however little room there is.
+    async fn has(&self, new: &NewEvent) -> Result<bool, StoreError> {
+        let (source, external_id) = (new.source.clone(), new.external_message_id.clone());
+        self.0
+            .read(move |connection| {
+                let mut found = connection.prepare_cached(
+                    "SELECT 1 FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
+                )?;
+                Ok(found.exists([source, external_id])?)
+            })
+            .await
+    }
+
+    /// Claims the heads of topics that have a place: by priority, then by arrival, one in flight a topic (D7).
+    pub async fn claim_next(
+        &self,
+        places: impl Into<Places>,
+        now: Millis,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let mut places = places.into();
         self.0
             .write(move |connection| {
                 let mut claimed = Vec::new();
-                let mut set_aside = limit;
                 // The place of a damaged event goes to the next one now: nothing would ring for it later.
-                while set_aside > 0 {
-                    let heads = topic::take(connection, set_aside, now)?;
-                    set_aside = 0;
+                while places.free > 0 {
+                    let heads = topic::take(connection, places, now)?;
+                    places.free = 0;
                     for seq in heads {
                         match claim(connection, seq, now)? {
                             Some(whole) => claimed.push(whole),
-                            None => set_aside += 1,
+                            None => places.free += 1,
                         }
                     }
                 }
@@ -394,11 +426,18 @@ fn list(
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([before, limit], |row| Ok(event(row)))?;
-    let mut events = Vec::new();
-    for row in rows {
-        events.push(row??);
+    read_page(rows.map(|row| row?), limit)
+}
+
+impl Listed for Event {
+    fn place(&self) -> i64 {
+        self.seq
     }
-    Ok(Page::of(events, limit, |event| event.seq))
+
+    fn bytes(&self) -> usize {
+        let (metadata, error) = (self.metadata_json.as_ref(), self.error.as_ref());
+        ROW_BYTES + self.text.len() + metadata.map_or(0, String::len) + error.map_or(0, String::len)
+    }
 }
 
 fn counts(connection: &Connection) -> Result<InboxCounts, StoreError> {

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0009_questions.sql"),
     include_str!("../migrations/0010_untrusted.sql"),
     include_str!("../migrations/0011_names.sql"),
+    include_str!("../migrations/0012_room.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.

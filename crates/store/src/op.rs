@@ -1,6 +1,6 @@
 //! Ops: tracked from dispatch to a final end, read once, then harvested and put away.
 
-use crate::listing::{Page, PageRequest};
+use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::{Store, StoreError, inbox};
 use cortex_types::limits::OPS_SHOWN_MAX;
 use cortex_types::{Millis, NewEvent, NewOp, Op, OpEnding, OpId, OpStatus, TopicRef};
@@ -74,7 +74,7 @@ impl Ops<'_> {
                     "WHERE rowid < ?1 AND (?2 IS NULL OR status = ?2) ORDER BY rowid DESC LIMIT ?3",
                     params![before, word, limit],
                 )?;
-                let page = Page::of(rows, limit, |(row, _)| *row);
+                let page = read_page(rows.into_iter().map(Ok), limit)?;
                 let rows = page.rows.into_iter().map(|(_, op)| op).collect();
                 Ok(Page { rows, next_before: page.next_before })
             })
@@ -148,6 +148,16 @@ pub(crate) fn garden(connection: &Connection, id: &OpId, now: Millis) -> Result<
 
 const COLUMNS: &str = "rowid, id, type, description, status, source, topic_key, user_id, expected_channel, run_id, \
     dispatched_at, completed_at, result, acknowledged_at, gardened_at";
+
+impl Listed for (i64, Op) {
+    fn place(&self) -> i64 {
+        self.0
+    }
+
+    fn bytes(&self) -> usize {
+        ROW_BYTES + self.1.description.len() + self.1.result.as_ref().map_or(0, String::len)
+    }
+}
 
 fn select(
     connection: &Connection,

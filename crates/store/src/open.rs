@@ -1,5 +1,6 @@
 //! Opening the database: permissions, pragmas that are checked, damage found before anything is trusted.
 
+use crate::capacity::StoreLimits;
 use crate::migrate::{self, MigrateError};
 use crate::wal;
 use crate::{HomeLock, StoreError};
@@ -31,11 +32,13 @@ pub enum Durability {
 pub struct StoreConfig {
     pub path: PathBuf,
     pub durability: Durability,
+    pub limits: StoreLimits,
 }
 
 impl StoreConfig {
+    /// Fully durable and without limits.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), durability: Durability::Full }
+        Self { path: path.into(), durability: Durability::Full, limits: StoreLimits::none() }
     }
 }
 
@@ -165,11 +168,15 @@ fn set_checked(connection: &Connection, pragma: &str, wanted: &str) -> Result<()
 
 fn told(path: &Path, error: StoreError) -> OpenError {
     match error {
-        StoreError::Damaged(reason) => OpenError::Damaged { path: path.to_owned(), reason },
+        StoreError::Damaged(reason) | StoreError::FileDamaged(reason) => {
+            OpenError::Damaged { path: path.to_owned(), reason }
+        }
         StoreError::Unavailable(reason) | StoreError::Fault(reason) => {
             OpenError::Unusable { path: path.to_owned(), reason }
         }
-        StoreError::Closed => OpenError::Unusable { path: path.to_owned(), reason: "closed".to_owned() },
+        StoreError::Full(_) | StoreError::Closed => {
+            OpenError::Unusable { path: path.to_owned(), reason: error.to_string() }
+        }
     }
 }
 

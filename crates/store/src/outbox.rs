@@ -1,6 +1,6 @@
 //! The outbox: a message is leased to one connector at a time, retried with backoff, and never silently lost.
 
-use crate::listing::{Page, PageRequest};
+use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 
 use crate::{Store, StoreError, channel, checksum, topic};
 use cortex_types::{
@@ -156,7 +156,13 @@ impl Outbox<'_> {
 
     /// When something of this source becomes claimable by time alone after now, so that nobody needs to poll.
     pub async fn next_due(&self, source: String, now: Millis) -> Result<Option<Millis>, StoreError> {
-        self.0.read(move |connection| push::next_due(connection, &source, now)).await
+        self.0.read(move |connection| push::next_due(connection, &source, None, now)).await
+    }
+
+    /// The same of one topic alone.
+    pub async fn next_due_in(&self, topic: TopicRef, now: Millis) -> Result<Option<Millis>, StoreError> {
+        let TopicRef { source, topic_key } = topic;
+        self.0.read(move |connection| push::next_due(connection, &source, Some(&topic_key), now)).await
     }
 
     /// An event with everything it led to.
@@ -167,7 +173,7 @@ impl Outbox<'_> {
         self.0.read(move |connection| push::replies_to(connection, &event)).await
     }
 
-    /// Hears which sources have something to claim.
+    /// Hears which topics have something to claim.
     pub fn listen(&self) -> OutboxListener {
         self.0.bell().listen()
     }
@@ -233,7 +239,7 @@ impl Outbox<'_> {
 }
 
 pub(crate) fn mint_id(now: Millis) -> OutboxId {
-    OutboxId::from_ulid(mint(now))
+    OutboxId::new_at(now, rand::random())
 }
 
 fn mint(now: Millis) -> Ulid {
@@ -300,7 +306,7 @@ fn insert(
             refusal,
         ])?;
     if queued == Queued::Due {
-        bell::queued_for(&reply.topic.source);
+        bell::queued_for(&reply.topic);
     }
     Ok(queued)
 }
@@ -378,8 +384,19 @@ fn list(
     );
     let mut statement = connection.prepare_cached(&select_where(&condition))?;
     let rows = statement.query_map(params![before, limit, source], |row| Ok(outbox_row(row)))?;
-    let rows = rows.map(|row| row?).collect::<Result<Vec<_>, StoreError>>()?;
-    Ok(Page::of(rows, limit, |row| row.seq))
+    read_page(rows.map(|row| row?), limit)
+}
+
+impl Listed for OutboxMessage {
+    fn place(&self) -> i64 {
+        self.seq
+    }
+
+    fn bytes(&self) -> usize {
+        let Self { text, payload_json, last_error, .. } = self;
+        let (payload, error) = (payload_json.as_ref(), last_error.as_ref());
+        ROW_BYTES + text.len() + payload.map_or(0, String::len) + error.map_or(0, String::len)
+    }
 }
 
 /// What a message was queued with, and the checksum over it.

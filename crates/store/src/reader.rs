@@ -1,6 +1,7 @@
 //! Read-only connections on their own threads, so that listing never waits behind a commit.
 
 use crate::StoreError;
+use crate::health::HealthFlag;
 use crate::writer::unbroken;
 use crossbeam_channel::Sender;
 use rusqlite::Connection;
@@ -16,11 +17,13 @@ type Query = Box<dyn FnOnce(&Connection) + Send>;
 #[derive(Clone)]
 pub(crate) struct Readers {
     queries: Sender<Query>,
+    health: HealthFlag,
 }
 
 impl Readers {
     pub(crate) fn spawn(
         mut open: impl FnMut() -> Result<Connection, StoreError>,
+        health: HealthFlag,
     ) -> Result<Self, StoreError> {
         let (queries, waiting) = crossbeam_channel::bounded::<Query>(WAITING_MAX);
         for number in 0..READERS {
@@ -31,7 +34,7 @@ impl Readers {
                 .spawn(move || waiting.iter().for_each(|query| query(&connection)))
                 .map_err(|error| StoreError::Unavailable(format!("cannot start a reader thread: {error}")))?;
         }
-        Ok(Self { queries })
+        Ok(Self { queries, health })
     }
 
     pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -40,7 +43,12 @@ impl Readers {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         let (asker, answer) = oneshot::channel();
-        let query: Query = Box::new(move |connection| drop(asker.send(unbroken(|| work(connection)))));
+        let health = self.health.clone();
+        let query: Query = Box::new(move |connection| {
+            let result = unbroken(|| work(connection));
+            health.met(&result);
+            drop(asker.send(result));
+        });
         self.queries
             .try_send(query)
             .map_err(|_| StoreError::Unavailable("too many reads are waiting".to_owned()))?;

@@ -1,6 +1,7 @@
 //! The handle every other crate holds: one writer, a few readers, one door per noun.
 
 use crate::approval::Approvals;
+use crate::capacity::{Capacity, Full, StoreUse};
 use crate::channel::Channels;
 use crate::connector::Connectors;
 use crate::fact::Facts;
@@ -8,6 +9,7 @@ use crate::gardener::GardenerDiary;
 use crate::health::{HealthFlag, StoreHealth};
 use crate::history::History;
 use crate::inbox::Inbox;
+use crate::integrity::{self, Look};
 use crate::key::Keys;
 use crate::memory_index::MemoryIndex;
 use crate::op::Ops;
@@ -33,6 +35,7 @@ pub struct Store {
     readers: Readers,
     health: HealthFlag,
     bell: OutboxBell,
+    capacity: Capacity,
     config: Arc<StoreConfig>,
 }
 
@@ -58,15 +61,19 @@ impl Store {
         let connection = open::open_for_writing(&config)?;
         let unusable =
             |error: StoreError| Refusal::Unusable { path: config.path.clone(), reason: error.to_string() };
-        let readers = Readers::spawn(|| open::open_for_reading(&config.path)).map_err(unusable)?;
         let health = HealthFlag::healthy();
+        let readers =
+            Readers::spawn(|| open::open_for_reading(&config.path), health.clone()).map_err(unusable)?;
+        let capacity = Capacity::new(config.limits);
+        capacity.measure(&connection);
         let reopened = config.clone();
         let reopen = Box::new(move || open::connect_again(&reopened));
         let bell = OutboxBell::default();
         let (writer, thread) =
-            Writer::spawn(connection, reopen, health.clone(), bell.clone()).map_err(unusable)?;
+            Writer::spawn(connection, reopen, health.clone(), bell.clone(), capacity.clone())
+                .map_err(unusable)?;
         let closer = StoreThread { writer: writer.clone(), thread };
-        let store = Self { writer, readers, health, bell, config: Arc::new(config) };
+        let store = Self { writer, readers, health, bell, capacity, config: Arc::new(config) };
         Ok((store, closer))
     }
 
@@ -138,6 +145,20 @@ impl Store {
         &self.bell
     }
 
+    pub(crate) fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    /// How much of its limits the store uses, as the writer counted it last.
+    pub fn usage(&self) -> StoreUse {
+        self.capacity.usage()
+    }
+
+    /// The limit that keeps new events out, if one is reached.
+    pub fn full(&self) -> Option<Full> {
+        self.capacity.full()
+    }
+
     pub fn health(&self) -> StoreHealth {
         self.health.current()
     }
@@ -154,28 +175,34 @@ impl Store {
 
     /// Compares the whole file with itself. Slow on a large one, so it has a connection and thread of its own.
     pub async fn check_integrity(&self) -> Result<(), StoreError> {
+        self.look(integrity::compare).await
+    }
+
+    /// Walks every page and compares nothing: a cheaper look, table by table, so that it never holds a snapshot for long.
+    pub async fn check_structure(&self) -> Result<(), StoreError> {
+        self.look(integrity::walk_by_table).await
+    }
+
+    async fn look(&self, look: fn(&mut Connection) -> Result<Look, StoreError>) -> Result<(), StoreError> {
         let path = self.config.path.clone();
         let (asker, answer) = tokio::sync::oneshot::channel();
         let check = move || {
-            let verdict = open::open_for_reading(&path).and_then(|connection| {
-                Ok(connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0))?)
-            });
-            drop(asker.send(verdict));
+            drop(asker.send(open::open_for_reading(&path).and_then(|mut connection| look(&mut connection))))
         };
         std::thread::Builder::new()
             .name("store-check".to_owned())
             .spawn(check)
             .map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
-        let verdict = answer.await.map_err(|_| StoreError::Closed)?;
-        let reason = match verdict {
-            Ok(word) if word == "ok" => return Ok(()),
-            Ok(finding) | Err(StoreError::Damaged(finding)) => {
+        let found = answer.await.map_err(|_| StoreError::Closed)?;
+        let reason = match found {
+            Ok(Look::Whole | Look::Unfinished) => return Ok(()),
+            Ok(Look::Damaged(finding)) | Err(StoreError::FileDamaged(finding)) => {
                 format!("{}: {finding}", self.config.path.display())
             }
             Err(other) => return Err(other),
         };
-        self.health.set(StoreHealth::Degraded(format!("the database is damaged: {reason}")));
-        Err(StoreError::Damaged(reason))
+        self.health.damaged(&reason);
+        Err(StoreError::FileDamaged(reason))
     }
 
     pub(crate) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>

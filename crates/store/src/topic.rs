@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 mod claim;
 
+pub use claim::Places;
+
 /// Most topics whose backoff ended that one claim looks at; the rest follow with the next claim.
 const WOKEN_MAX: i64 = 256;
 
@@ -63,8 +65,8 @@ pub(crate) fn offer(
     Ok(())
 }
 
-/// Puts the heads of up to `limit` ready topics in flight.
-pub(crate) fn take(connection: &Connection, limit: u32, now: Millis) -> Result<Vec<i64>, StoreError> {
+/// Puts the heads of ready topics in flight, as many as have a place.
+pub(crate) fn take(connection: &Connection, places: Places, now: Millis) -> Result<Vec<i64>, StoreError> {
     connection
         .prepare_cached(
             "UPDATE topics SET head_due_at = 0 WHERE id IN (
@@ -73,7 +75,7 @@ pub(crate) fn take(connection: &Connection, limit: u32, now: Millis) -> Result<V
                ORDER BY head_due_at LIMIT ?2)",
         )?
         .execute([now.0, WOKEN_MAX])?;
-    let heads = claim::heads(connection, limit)?;
+    let heads = claim::heads(connection, places)?;
     let mut flying = connection.prepare_cached(
         "UPDATE topics SET in_flight = head_seq, head_seq = NULL, head_priority = NULL WHERE id = ?1",
     )?;

@@ -1,6 +1,7 @@
 //! Turns: their journal, their end in one transaction, and the history they leave.
 
 use crate::outbox::Queued;
+use crate::step::SaidLine;
 use crate::trace::{self, NoteKind};
 use crate::{Store, StoreError, approval, channel, checkpoint, checksum, op, outbox, step, topic, usage};
 use cortex_types::limits::ERROR_CHARS_MAX;
@@ -122,7 +123,22 @@ impl Turns<'_> {
         now: Millis,
     ) -> Result<(), StoreError> {
         let event = event.clone();
-        self.0.write(move |connection| finish(connection, &event, end, &calls, now)).await
+        let leaves = match &end {
+            TurnEnd::Answered(_) | TurnEnd::Failed { .. } | TurnEnd::Waiting | TurnEnd::Handled { .. } => {
+                true
+            }
+            TurnEnd::RetryAt { .. } | TurnEnd::Parked => false,
+        };
+        let capacity = self.0.capacity().clone();
+        self.0
+            .write(move |connection| {
+                finish(connection, &event, end, &calls, now)?;
+                if leaves {
+                    capacity.left();
+                }
+                Ok(())
+            })
+            .await
     }
 
     /// The newest `limit` lines of a topic, oldest first.
@@ -182,10 +198,6 @@ fn answer(
     finished: &FinishedTurn,
     now: Millis,
 ) -> Result<(), StoreError> {
-    if let Some(last) = &finished.last_step {
-        step::record(connection, event.seq, last)?;
-    }
-    fail_point!("turn.finish.after_step");
     let untrusted = finished.untrusted;
     let line = |role, content, at, tokens| Line {
         role,
@@ -211,6 +223,11 @@ fn answer(
     let said = line("assistant", &finished.content, now, finished.tokens.said);
     let last_turn = remember(connection, &event.topic, topic, &said)?;
     fail_point!("turn.finish.after_history");
+    if let Some(last) = &finished.last_step {
+        let said = SaidLine { turn: last_turn, content: &finished.content };
+        step::record_last(connection, event.seq, last, &said)?;
+    }
+    fail_point!("turn.finish.after_step");
     channel::spoke(connection, event, topic, &finished.summary, now)?;
     for reply in &finished.replies {
         let queued = outbox::queue(connection, reply, event.seq, now)?;
@@ -328,6 +345,27 @@ pub(crate) fn remember(
             line.untrusted,
         ])?;
     Ok(connection.last_insert_rowid())
+}
+
+/// The content of a line that an event left in its topic's history; nothing once the line was dropped as old.
+pub(crate) fn content_of(connection: &Connection, turn: i64, event_seq: i64) -> Result<String, StoreError> {
+    type Found = (TopicRef, String, String, Option<String>, i64, u32);
+    let found: Option<Found> = connection
+        .prepare_cached(
+            "SELECT topics.source, turns.topic_key, role, content, attachments, timestamp, checksum
+             FROM turns JOIN topics ON topics.id = topic_id WHERE turns.id = ?1 AND event_seq = ?2",
+        )?
+        .query_row([turn, event_seq], |row| {
+            let topic = TopicRef { source: row.get(0)?, topic_key: row.get(1)? };
+            Ok((topic, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+        })
+        .optional()?;
+    let Some((topic, role, content, attachments, at, sum)) = found else { return Ok(String::new()) };
+    if history_checksum(&topic, &role, &content, attachments.as_deref(), Millis(at)) == sum {
+        Ok(content)
+    } else {
+        Err(StoreError::Damaged(format!("turn {turn} does not match its checksum")))
+    }
 }
 
 fn history_checksum(

@@ -160,11 +160,12 @@ fn give_up(
     connection
         .prepare_cached("UPDATE inbox_messages SET status = ?2, error = ?3, updated_at = ?4 WHERE seq = ?1")?
         .execute(params![event.seq, InboxStatus::Failed.as_str(), shorten(reason), now.0])?;
-    if let Err(error) = or_nothing(connection, || outbox::queue(connection, notice, event.seq, now).map(drop))
-    {
+    let told = or_nothing(connection, || outbox::queue(connection, notice, event.seq, now).map(drop));
+    if let Err(error) = unless_damaged(told)? {
         tracing::error!(event = %event.id, %error, "The user could not be told that an event failed");
     }
-    if let Err(error) = or_nothing(connection, || topic::release(connection, topic)) {
+    let released = or_nothing(connection, || topic::release(connection, topic));
+    if let Err(error) = unless_damaged(released)? {
         // The watchdog finds the topic and looks for its next event anew.
         tracing::error!(event = %event.id, %error, "A topic goes on without its next event");
         connection
@@ -174,6 +175,14 @@ fn give_up(
             .execute([topic])?;
     }
     Ok(())
+}
+
+/// In a damaged file nothing more is written, so the event stays as it is.
+fn unless_damaged(done: Result<(), StoreError>) -> Result<Result<(), StoreError>, StoreError> {
+    match done {
+        Err(error @ StoreError::FileDamaged(_)) => Err(error),
+        done => Ok(done),
+    }
 }
 
 /// Runs a part whose failure must not undo the rest.

@@ -4,7 +4,8 @@
 //! writer commits a lone request at once, a busy one finds the next batch already waiting.
 
 use crate::StoreError;
-use crate::health::{HealthFlag, StoreHealth};
+use crate::capacity::Capacity;
+use crate::health::HealthFlag;
 use crate::open::BUSY_TIMEOUT;
 use crate::outbox::bell::OutboxBell;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
@@ -79,14 +80,15 @@ impl Writer {
         reopen: Reopen,
         health: HealthFlag,
         bell: OutboxBell,
+        capacity: Capacity,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
         let (messages, waiting) = crossbeam_channel::bounded(BATCH_MAX * 8);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || {
                 let log = Log::HasFrames;
-                Loop { connection: Some(connection), reopen, health, bell, last_reopen: None, log }
-                    .run(&waiting)
+                let connection = Some(connection);
+                Loop { connection, reopen, health, bell, capacity, last_reopen: None, log }.run(&waiting)
             })
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer thread: {error}")))?;
         Ok((Self { messages }, thread))
@@ -120,6 +122,7 @@ struct Loop {
     reopen: Reopen,
     health: HealthFlag,
     bell: OutboxBell,
+    capacity: Capacity,
     last_reopen: Option<Instant>,
     log: Log,
 }
@@ -174,6 +177,7 @@ impl Loop {
             self.log = Log::Folded;
             return;
         };
+        self.capacity.measure(connection);
         match fold_now(connection) {
             Ok(log) => self.log = log,
             Err(error) => {
@@ -185,13 +189,17 @@ impl Loop {
     }
 
     fn commit_together(&mut self, batch: Vec<Box<dyn Job>>) {
+        // A write finds its way by the pages that are there: in a damaged file it could destroy what can still be read.
+        if let Some(reason) = self.health.damage() {
+            return refuse_all(batch, &StoreError::FileDamaged(reason));
+        }
         let connection = match self.healthy_connection() {
             Ok(connection) => connection,
             Err(error) => return refuse_all(batch, &error),
         };
         if let Err(error) = execute(connection, "BEGIN IMMEDIATE") {
             // Nothing was written, so the connection is still good: another process holds the lock.
-            self.health.set(StoreHealth::Degraded(error.to_string()));
+            self.health.unwell(&error);
             return refuse_all(batch, &error);
         }
         let mut answers = Vec::with_capacity(batch.len());
@@ -218,19 +226,27 @@ impl Loop {
             self.give_up_transaction(error);
         } else {
             fail_point!("store.after_commit");
-            self.health.set(StoreHealth::Healthy);
+            self.health.well();
             self.bell.ring();
         }
         for answer in answers {
             answer(outcome.clone());
         }
-        if let Err(error) = outcome {
-            refuse_all(jobs, &error);
+        match outcome {
+            Ok(()) => self.measure_when_due(),
+            Err(error) => refuse_all(jobs, &error),
+        }
+    }
+
+    /// After the answers, so that nobody who writes waits for it.
+    fn measure_when_due(&self) {
+        if let Some(connection) = self.connection.as_ref().filter(|_| self.capacity.is_due()) {
+            self.capacity.measure(connection);
         }
     }
 
     fn give_up_transaction(&mut self, error: &StoreError) {
-        self.health.set(StoreHealth::Degraded(error.to_string()));
+        self.health.unwell(error);
         tracing::error!(%error, "A group of writes was given up; nothing of it was acknowledged");
         // After a failed fsync the kernel may drop the dirty pages, so the same connection must not go on
         // as if a retry could help: it is closed and the file is opened and checked anew.
@@ -243,9 +259,7 @@ impl Loop {
                 return Err(StoreError::Unavailable("the database is being opened again".to_owned()));
             }
             self.last_reopen = Some(Instant::now());
-            self.connection = Some((self.reopen)().inspect_err(|error| {
-                self.health.set(StoreHealth::Degraded(error.to_string()));
-            })?);
+            self.connection = Some((self.reopen)().inspect_err(|error| self.health.unwell(error))?);
         }
         self.connection.as_ref().ok_or(StoreError::Closed)
     }

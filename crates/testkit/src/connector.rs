@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 /// Two busy cores make honest work slow.
@@ -18,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A connected connector.
 pub struct TestConnector {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    subprotocol: Option<String>,
 }
 
 /// What a connector hears.
@@ -80,7 +83,41 @@ impl TestConnector {
             request.headers_mut().insert(*name, value.parse().expect("a header"));
         }
         let connected = connect_async(request).await;
-        connected.map(|(socket, _)| Self { socket }).map_err(|error| error.to_string())
+        let (socket, answer) = connected.map_err(|error| error.to_string())?;
+        let subprotocol = answer.headers().get("sec-websocket-protocol");
+        let subprotocol = subprotocol.map(|name| name.to_str().expect("a name").to_owned());
+        Ok(Self { socket, subprotocol })
+    }
+
+    /// The subprotocol that the server chose.
+    pub fn subprotocol(&self) -> Option<&str> {
+        self.subprotocol.as_deref()
+    }
+
+    /// The beginning of a message that goes on; false when the server hung up.
+    pub async fn send_half(&mut self, text: &str) -> bool {
+        let half = Frame::message(text.to_owned(), OpCode::Data(Data::Text), false);
+        self.socket.send(Message::Frame(half)).await.is_ok()
+    }
+
+    /// The end of a message that was begun.
+    pub async fn send_rest(&mut self, text: &str) {
+        let rest = Frame::message(text.to_owned(), OpCode::Data(Data::Continue), true);
+        self.socket.send(Message::Frame(rest)).await.expect("the socket takes it");
+    }
+
+    /// Whether the server answers a ping of the protocol; what it said before that is passed over.
+    pub async fn is_alive(&mut self) -> bool {
+        if self.socket.send(Message::Ping("alive?".into())).await.is_err() {
+            return false;
+        }
+        loop {
+            match tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("something is heard") {
+                Some(Ok(Message::Pong(_))) => return true,
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return false,
+                Some(Ok(_)) => {}
+            }
+        }
     }
 
     pub async fn send(&mut self, event: &Value) {

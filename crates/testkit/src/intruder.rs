@@ -3,7 +3,23 @@
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 use rusqlite::Connection;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+const PAGE_BYTES: u64 = 4_096;
+
+/// Overwrites the head of the first page of a table or index with zeros, as a failing disk would; gives the page. What is
+/// still in the log comes from there, so that must be folded in before.
+pub fn damage_first_page(database: &Path, name: &str) -> u64 {
+    let connection = Connection::open(database).expect("the database opens beside the product");
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page: u64 = connection.query_row(sql, [name], |row| row.get(0)).expect("the table is there");
+    drop(connection);
+    let file = OpenOptions::new().write(true).open(database).expect("the file can be written");
+    file.write_all_at(&[0; 64], (page - 1) * PAGE_BYTES).expect("the page can be overwritten");
+    page
+}
 
 /// Puts other arguments under every question, as if they had been asked about; gives how many there are.
 pub fn change_asked_arguments(database: &Path, arguments_json: &str) -> usize {

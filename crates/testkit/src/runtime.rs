@@ -119,6 +119,11 @@ impl TestRuntime {
         self.accepted(IncomingEvent { priority, ..event }).await
     }
 
+    /// A new message by somebody else than the tests' own connector.
+    pub async fn say_as(&self, speaker: &Speaker, topic: &str, text: &str) -> EventId {
+        self.accepted_from(speaker, said(topic, text)).await
+    }
+
     /// A new message with what a connector tells of it.
     pub async fn say_with(&self, topic: &str, text: &str, metadata: &serde_json::Value) -> EventId {
         let metadata_json = Some(metadata.to_string());
@@ -126,7 +131,11 @@ impl TestRuntime {
     }
 
     async fn accepted(&self, event: IncomingEvent) -> EventId {
-        match self.runtime.intake().accept(&Speaker::owner("test"), event).await.expect("the store accepts") {
+        self.accepted_from(&Speaker::owner("test"), event).await
+    }
+
+    async fn accepted_from(&self, speaker: &Speaker, event: IncomingEvent) -> EventId {
+        match self.runtime.intake().accept(speaker, event).await.expect("the store accepts") {
             AcceptedEvent::Queued(id) => id,
             AcceptedEvent::Duplicate { first, .. } => panic!("{first} was here before"),
             AcceptedEvent::ChannelOff => panic!("the channel is off"),

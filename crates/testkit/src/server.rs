@@ -11,7 +11,7 @@ use axum::Router;
 use cortex_api::Client;
 use cortex_runtime::{EngramSetting, RuntimeConfig, TokenKey};
 use cortex_server::{CallerLimits, LocalClients, OwnerKey, RunningServer, ServeConfig, start_with_clock};
-use cortex_store::Durability;
+use cortex_store::{Durability, StoreLimits};
 use cortex_tools::ToolboxConfig;
 use cortex_types::{Clock, SystemClock};
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub struct ServerSetup {
     engram: EngramSetting,
     allow_local: LocalClients,
     caller_limits: CallerLimits,
+    store_limits: StoreLimits,
     listen: Ipv4Addr,
     hooks: Value,
     webhooks: Value,
@@ -54,6 +55,7 @@ impl ServerSetup {
             engram: EngramSetting::Off,
             allow_local: LocalClients { engram: false, connectors: true },
             caller_limits: CallerLimits::default(),
+            store_limits: StoreLimits::none(),
             listen: Ipv4Addr::LOCALHOST,
             hooks: json!({}),
             webhooks: json!({}),
@@ -114,6 +116,11 @@ impl ServerSetup {
     }
 
     /// Callers may ask for so much at once, and so often.
+    pub fn store_limits(mut self, limits: StoreLimits) -> Self {
+        self.store_limits = limits;
+        self
+    }
+
     pub fn caller_limits(mut self, limits: CallerLimits) -> Self {
         self.caller_limits = limits;
         self
@@ -166,6 +173,7 @@ impl ServerSetup {
             home: home.to_owned(),
             database: home.join("cortex.db"),
             durability: Durability::Full,
+            store_limits: self.store_limits,
             owner_keys: vec![OwnerKey::new("owner", OWNER_KEY)],
             allowed_hosts: self.allowed_hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),

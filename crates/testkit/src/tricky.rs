@@ -68,6 +68,28 @@ pub fn is_hidden(letter: char) -> bool {
         | 0xfeff | 0xffa0 | 0xfff0..=0xfffb | 0x1d173..=0x1d17a | 0xe0000..=0x0010_ffff)
 }
 
+/// HTML as a client shows it: without its tags, and with every entity as the character that it stands for. A tag that ends
+/// a paragraph or a block breaks the line.
+pub fn html_shown(html: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = html;
+    while let Some(at) = rest.find(['<', '&']) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let entity = [("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"), ("&quot;", "\""), ("&#39;", "'")];
+        if let Some((name, letter)) = entity.iter().find(|(name, _)| rest.starts_with(name)) {
+            shown.push_str(letter);
+            rest = &rest[name.len()..];
+        } else {
+            let (tag, behind) = rest.split_once('>').unwrap_or_else(|| panic!("{rest} is no tag"));
+            let breaks = ["<br", "</p", "</pre"].iter().any(|start| tag.starts_with(start));
+            shown.push_str(if breaks { "\n" } else { "" });
+            rest = behind;
+        }
+    }
+    shown + rest
+}
+
 /// The value of the argument `name` in what a person is shown, and the count of what is said to be missing of it.
 pub fn shown_argument(shown: &str, name: &str) -> (String, Option<usize>) {
     let line = shown.split(&format!("{name}: \"")).last().expect("an argument");

@@ -1,5 +1,6 @@
 //! One newtype per id: a prefix and a ULID, so that ids sort by time and say what they name.
 
+use crate::Millis;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -112,6 +113,16 @@ id_type!(
     KeyId, "key_"
 );
 
+impl OutboxId {
+    /// A new id. Its bits are those of a UUID of version 7, so that clients which know messages by a UUID and validate it
+    /// take the same id in the other spelling.
+    pub fn new_at(now: Millis, random: u128) -> Self {
+        let bits = u128::from(Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), random));
+        let (version, variant) = (0x7_u128 << 76, 0x2_u128 << 62);
+        Self::from_bits(bits & !(0xf_u128 << 76) & !(0x3_u128 << 62) | version | variant)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,5 +133,16 @@ mod tests {
         assert_eq!(id.as_str().parse::<EventId>(), Ok(id.clone()));
         assert!(id.as_str().parse::<OutboxId>().is_err());
         assert!("evt_".parse::<EventId>().is_err());
+    }
+
+    #[test]
+    fn a_new_outbox_id_has_the_bits_of_a_uuid_of_version_seven_and_sorts_by_time() {
+        let at = |now, random| OutboxId::new_at(Millis(now), random);
+        for random in [0, u128::MAX, 0x1234_5678_9abc_def0_1234] {
+            let bits = at(0x0191_2345_6789, random).ulid_bits();
+            assert_eq!((bits >> 80, bits >> 76 & 0xf, bits >> 62 & 0x3), (0x0191_2345_6789, 7, 2));
+        }
+        assert!(at(1, u128::MAX) < at(2, 0));
+        assert_ne!(at(1, 1), at(1, 2));
     }
 }

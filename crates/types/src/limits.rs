@@ -22,6 +22,10 @@ pub const LOCAL_CONNECTORS_MAX: u32 = 256;
 pub const POLL_BATCH_MAX: u32 = 100;
 pub const LEASE_SECONDS_MIN: u32 = 10;
 pub const LEASE_SECONDS_MAX: u32 = 300;
+/// Longest wait a connector may ask for when it could not deliver a message.
+pub const RETRY_AFTER_SECONDS_MAX: u32 = 24 * 60 * 60;
+/// Events of one socket whose ends it is told of; send an older one again to learn its end.
+pub const RECEIPTS_MAX: usize = 1_024;
 /// Most tokens that one model call is believed to have cost; sums of many calls still fit the database.
 pub const TOKENS_PER_CALL_MAX: u64 = 1_000_000_000_000;
 /// Most that one model call is believed to have cost, in millionths of a US dollar.
@@ -38,6 +42,11 @@ pub const TOOL_CALLS_MAX: usize = 32;
 pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most rows one listing answers with.
 pub const LIST_ROWS_MAX: u32 = 500;
+/// Most bytes of one page of a listing: it ends earlier when its rows are large.
+pub const LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How far the owner's own messages and answers to questions may go beyond maxQueuedEvents and maxDatabaseMiB.
+pub const RESERVED_QUEUED_EVENTS: u64 = 1_000;
+pub const RESERVED_DATABASE_BYTES: u64 = 64 * 1024 * 1024;
 /// Most facts in a prompt.
 pub const KNOWN_FACTS_MAX: usize = 50;
 /// Most pinned facts: every prompt has them all.

@@ -25,11 +25,14 @@ pub fn names_its_source(source: &str, user_id: &str) -> bool {
     is_of(source) || (source == "telegram" && is_of("tg"))
 }
 
+/// Whether only the owner speaks through a source.
+pub fn is_owners_source(source: &str) -> bool {
+    source == CLI_SOURCE || source == OPENAI_SOURCE
+}
+
 /// Whether a source belongs to the server and its owner, so that no connector may have it.
 pub fn is_reserved_source(source: &str) -> bool {
-    [CLI_SOURCE, OPENAI_SOURCE, SYSTEM_SOURCE].contains(&source)
-        || is_local(source)
-        || is_machine_channel(source)
+    is_owners_source(source) || source == SYSTEM_SOURCE || is_local(source) || is_machine_channel(source)
 }
 
 crate::status::status_type!(

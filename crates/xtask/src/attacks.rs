@@ -2,6 +2,8 @@
 
 mod approval;
 mod child;
+mod clock;
+mod contract;
 mod door;
 mod egress;
 mod far_side;
@@ -11,10 +13,16 @@ mod injection;
 mod judgement;
 mod key;
 mod keyless;
+mod mode;
 mod number;
+mod offer;
+mod openai;
+mod outbound;
+mod question;
 mod schema;
 mod secret;
 mod socket;
+mod storage;
 mod target;
 mod wire;
 
@@ -45,14 +53,22 @@ const CLASSES: &[&[Attack]] = &[
     key::ATTACKS,
     keyless::ATTACKS,
     approval::ATTACKS,
+    question::ATTACKS,
     injection::ATTACKS,
     egress::ATTACKS,
     secret::ATTACKS,
     file::ATTACKS,
     child::ATTACKS,
+    offer::ATTACKS,
     number::ATTACKS,
     schema::ATTACKS,
+    mode::ATTACKS,
+    clock::ATTACKS,
+    openai::ATTACKS,
+    contract::ATTACKS,
     flood::ATTACKS,
+    storage::ATTACKS,
+    outbound::ATTACKS,
 ];
 
 const USAGE: &str = "usage: cargo xtask attacks [--short] [--only NAME] [--program FILE]";

@@ -3,7 +3,7 @@
 pub(crate) mod build;
 mod checker;
 mod client;
-mod database;
+pub(crate) mod database;
 mod expected;
 mod history;
 pub(crate) mod http;

@@ -197,6 +197,7 @@ fn repeated(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::strategy::Strategy;
 
     fn asking<'a>(tool: &'a str, arguments_json: &'a str) -> Asking<'a> {
         // Sunday 15 November 2026, noon.
@@ -264,5 +265,73 @@ mod tests {
         let expected = "  next: *Monday*\\u{200b}\n\n\"n*me\": 1\nwhat: \"a\\n`x`\\u{202e} ```y\"";
         assert_eq!(question.verbatim, expected);
         assert!(question.text().ends_with(&format!("\n\n````\n{expected}\n````")), "{}", question.text());
+    }
+
+    /// The first block of code of a Markdown text: its end is a line of as many backticks or more, and nothing else.
+    fn first_code(markdown: &str) -> String {
+        let is_fence = |line: &str| line.len() >= 3 && line.chars().all(|letter| letter == '`');
+        let mut lines = markdown.split('\n').skip_while(|line| !is_fence(line));
+        let fence = lines.next().unwrap();
+        let ends = |line: &&str| {
+            let inner = line.trim_start_matches(' ');
+            let is_near = line.len() - inner.len() <= 3;
+            is_near && is_fence(inner.trim_end()) && inner.trim_end().len() >= fence.len()
+        };
+        let inside: Vec<&str> = lines.by_ref().take_while(|line| !ends(line)).collect();
+        assert_eq!(lines.next(), None, "the block ends early: {markdown}");
+        inside.join("\n")
+    }
+
+    /// The text of a JSON string in which hidden characters are spelled `\u{…}`.
+    fn unspelled(shown: &str) -> String {
+        let mut text = String::new();
+        let mut letters = shown.chars();
+        while let Some(letter) = letters.next() {
+            text.push(match (letter == '\\').then(|| letters.next().unwrap()) {
+                None => letter,
+                Some('u') => {
+                    let is_braced = letters.clone().next() == Some('{');
+                    let digits: String = if is_braced {
+                        letters.by_ref().skip(1).take_while(|letter| *letter != '}').collect()
+                    } else {
+                        letters.by_ref().take(4).collect()
+                    };
+                    char::from_u32(u32::from_str_radix(&digits, 16).unwrap()).unwrap()
+                }
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some('t') => '\t',
+                Some('b') => '\u{8}',
+                Some('f') => '\u{c}',
+                Some(itself) => itself,
+            });
+        }
+        text
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_would_run_stands_in_one_block_with_every_character(
+            pieces in proptest::collection::vec(
+                proptest::prop_oneof![
+                    proptest::sample::select(vec![
+                        "`", "```", "````", "\n", "\n```\n", "   ```", "~~~", "\r", "\t", "\"", "\\", "\\u{202e}", "<b>", "&amp;", "](", "é",
+                        "\u{202e}", "\u{200b}", "\u{1b}[8m", "\u{7}", "\u{0}", "\u{ad}", "\u{e0041}", "\u{2028}", " ", "x",
+                    ]).prop_map(str::to_owned),
+                    proptest::prelude::any::<char>().prop_map(String::from),
+                ],
+                0..40,
+            ),
+        ) {
+            use proptest::prelude::*;
+            let value = pieces.concat();
+            let arguments = serde_json::json!({ "what": value }).to_string();
+            let question = Question::of(&asking("far.tool", &arguments));
+            prop_assert!(!question.text().replace('\n', "").chars().any(hides));
+            let code = first_code(&question.text());
+            prop_assert_eq!(&code, &question.verbatim);
+            let shown = code.strip_prefix("what: \"").and_then(|shown| shown.strip_suffix('"')).unwrap();
+            prop_assert_eq!(unspelled(shown), value);
+        }
     }
 }

@@ -6,8 +6,10 @@ const OPEN: &str = "[[";
 const CLOSE: &str = "]]";
 const SEND: &str = "send_to:";
 const REPLY: &str = "reply_to_current";
+/// Digits of the number of a list item (CommonMark).
+const NUMBER_DIGITS_MAX: usize = 9;
 
-/// Takes directives out of an answer, whole or as it grows. Lines that are complete are read once.
+/// Takes directives out of an answer, whole or as it grows. What is decided is read once, also of a line that never ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Stripper {
     text: String,
@@ -15,8 +17,17 @@ pub(crate) struct Stripper {
     fence: Option<Fence>,
     /// The lines so far end inside a list item.
     in_list: bool,
-    /// The line that has no end yet.
+    /// The line that has no end yet, behind what is decided of it.
     open_line: String,
+    /// How the open line began, once nothing that follows can make it open or close a fence.
+    plain: Option<Plain>,
+}
+
+/// A line that is what it looks like, whatever follows in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Plain {
+    /// Whether it goes on in a list item.
+    in_list: bool,
 }
 
 impl Default for Stripper {
@@ -27,6 +38,7 @@ impl Default for Stripper {
             fence: None,
             in_list: false,
             open_line: String::new(),
+            plain: None,
         }
     }
 }
@@ -56,15 +68,38 @@ impl Stripper {
             if piece.ends_with('\n') {
                 let line = std::mem::take(&mut self.open_line);
                 self.take_line(&line);
+            } else {
+                self.settle();
             }
         }
+    }
+
+    /// Takes in what is decided of the open line: each delta of a long one would else read all of it again.
+    fn settle(&mut self) {
+        if self.plain.is_none() {
+            let is_plain = match self.fence {
+                Some(fence) => !may_close(&self.open_line, fence),
+                None => is_no_fence(&self.open_line),
+            };
+            let in_list = self.fence.is_none() && goes_on_in_list(&self.open_line, self.in_list);
+            self.plain = is_plain.then_some(Plain { in_list });
+        }
+        if self.plain.is_none() {
+            return;
+        }
+        let rest = match self.fence {
+            Some(_) => String::new(),
+            None => self.open_line.split_off(decided(&self.open_line)),
+        };
+        let line = std::mem::replace(&mut self.open_line, rest);
+        if self.fence.is_some() { self.text.push_str(&line) } else { self.strip(&line) }
     }
 
     /// The text so far: of complete lines, and of the open one what cannot become a directive any more.
     pub(crate) fn safe(&self) -> SafeText<'_> {
         let line = &self.open_line;
         // Whether a line opens a fence is known at its end.
-        let undecided = self.fence.is_none() && opened(line, self.in_list).is_some();
+        let undecided = self.fence.is_none() && self.plain.is_none() && opened(line, self.in_list).is_some();
         let held = held_back(line, undecided);
         let (open, targets) = match self.fence {
             Some(_) => (line.clone(), self.targets.clone()),
@@ -94,14 +129,19 @@ impl Stripper {
     }
 
     fn take_line(&mut self, line: &str) {
-        match self.fence {
-            Some(fence) => {
+        match (self.fence, self.plain.take()) {
+            (Some(_), Some(_)) => self.text.push_str(line),
+            (None, Some(plain)) => {
+                self.in_list = plain.in_list;
+                self.strip(line);
+            }
+            (Some(fence), None) => {
                 self.text.push_str(line);
                 if closes(line, fence) {
                     self.fence = None;
                 }
             }
-            None => {
+            (None, None) => {
                 self.fence = opened(line, self.in_list);
                 self.in_list = goes_on_in_list(line, self.in_list);
                 if self.fence.is_some() { self.text.push_str(line) } else { self.strip(line) }
@@ -178,6 +218,18 @@ fn held_back(line: &str, undecided: bool) -> usize {
     })
 }
 
+/// How much of an unfinished line can be taken in: a directive at its end waits for the space that it takes along.
+fn decided(line: &str) -> usize {
+    let held = held_back(line, false);
+    let whole = &line[..held];
+    let body = whole.strip_suffix('\r').unwrap_or(whole);
+    let last = body.ends_with(CLOSE).then(|| body.rfind(OPEN)).flatten();
+    match last {
+        Some(at) if read(&body[at..]).is_some() => at,
+        Some(_) | None => held,
+    }
+}
+
 fn may_become_directive(text: &str) -> bool {
     let Some(body) = text.strip_prefix(OPEN) else { return text == "[" };
     let beginning = |whole: &str| whole.starts_with(body);
@@ -207,6 +259,33 @@ fn closes(line: &str, open: Fence) -> bool {
     })
 }
 
+/// Whether more text may make this the line that closes a fence.
+fn may_close(line: &str, open: Fence) -> bool {
+    let inner = if open.is_nested { line.trim_start_matches([' ', '>']) } else { line };
+    let body = inner.trim_start_matches(' ');
+    body.trim_start_matches(open.letter).trim().is_empty()
+}
+
+/// Whether no text that follows makes this a line that opens a fence, or one of a list.
+fn is_no_fence(line: &str) -> bool {
+    let (inner, _) = without_markers(line);
+    let inner = inner.trim_start_matches(' ');
+    let Some(first) = inner.chars().next() else { return false };
+    match first {
+        '`' | '~' => {
+            let rest = inner.trim_start_matches(first);
+            let is_run = inner.len() - rest.len() >= 3;
+            !rest.is_empty() && (!is_run || first == '`' && rest.contains('`'))
+        }
+        '-' | '*' | '+' => inner.len() > 1,
+        '0'..='9' => {
+            let behind = inner.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            inner.len() - behind.len() > NUMBER_DIGITS_MAX || !matches!(behind, "" | "." | ")")
+        }
+        _ => true,
+    }
+}
+
 fn run_of_fence(line: &str, is_nested: bool) -> Option<(Fence, &str)> {
     let body = line.trim_start_matches(' ');
     let letter = body.chars().next().filter(|letter| matches!(letter, '`' | '~'))?;
@@ -232,7 +311,7 @@ fn behind_marker(line: &str) -> Option<&str> {
 fn behind_bullet(line: &str) -> Option<&str> {
     let number = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
     let mark = if number.len() < line.len() {
-        number.strip_prefix(['.', ')'])
+        (line.len() - number.len() <= NUMBER_DIGITS_MAX).then_some(number)?.strip_prefix(['.', ')'])
     } else {
         line.strip_prefix(['-', '*', '+'])
     };
@@ -310,6 +389,46 @@ mod tests {
         }
         check("[[[send_to:a]]]", "[]", &["a"]);
         check("[[x [[send_to:a]] y", "[[x y", &["a"]);
+    }
+
+    #[test]
+    fn of_a_line_that_never_ends_little_is_kept_to_be_read_again() {
+        for piece in ["word ", "x]]", "[[send_to:a]]", " [[send_to:a]]\r", "`a", "[[", "- a", "9"] {
+            let mut stripper = Stripper::default();
+            stripper.push("it ");
+            for _ in 0..1_000 {
+                stripper.push(piece);
+                assert!(stripper.open_line.len() < 64, "{piece:?}: {:?}", stripper.open_line.len());
+            }
+        }
+        let mut number = Stripper::default();
+        (0..1_000).for_each(|_| number.push("9"));
+        assert!(number.open_line.len() < 64);
+        let mut code = Stripper::default();
+        code.push("```\n");
+        (0..1_000).for_each(|_| code.push("let "));
+        assert!(code.open_line.len() < 64);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn an_answer_in_pieces_is_read_as_one(
+            pieces in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "[", "[[", "]]", "]", "send_to:", "reply_to_current", "x-1", " ", "\n", "\r\n", "\r", "```", "~~~", "`", "é",
+                    "[[send_to:a]]", "- ", "-", "> ", ">", "1. ", "1", ".", "[[reply_to_current]]", "word", "    ", "``",
+                ]),
+                0..40,
+            ),
+        ) {
+            let (mut grown, mut whole) = (Stripper::default(), Stripper::default());
+            pieces.iter().for_each(|piece| grown.push(piece));
+            whole.push(&pieces.concat());
+            let (grown, whole) = (grown.finish(), whole.finish());
+            proptest::prop_assert_eq!(grown.0, whole.0);
+            proptest::prop_assert_eq!(grown.1.channels, whole.1.channels);
+            proptest::prop_assert_eq!(grown.1.current, whole.1.current);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::archive::{self, Manifest};
 use crate::context::Context;
+use crate::escape::one_line;
 use crate::exit::{Exit, Failure};
 use crate::home::{Home, HomeError};
 use crate::staging::{Staging, is_partial};
@@ -24,6 +25,8 @@ const LEFT_OUT: [&str; 2] = ["logs", "run"];
 pub(super) const ASIDE: &str = "before-restore-";
 /// Files that SQLite keeps beside a database; a copy of the database has what is in them.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// Longest name of something left out that is shown.
+const NAME_LETTERS_MAX: usize = 300;
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// Write this home into one file, also while the server runs
@@ -59,23 +62,33 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let _lock = HomeLock::acquire(home.path()).ok();
     let staging = Staging::beside(file)?;
     let bar = bar();
-    let manifest = collect(&home, &staging, &bar)?;
+    let (manifest, left_out) = collect(&home, &staging, &bar)?;
     seal(&manifest, &staging, file)?;
     bar.finish_and_clear();
     if context.terminal.json {
         let (files, bytes) = (manifest.files.len(), manifest.bytes());
-        let shown = json!({"file": file, "files": files, "bytes": bytes, "schema": manifest.schema});
+        let left_out: Vec<_> =
+            left_out.iter().map(|left| json!({"name": left.name, "reason": left.reason.words()})).collect();
+        let shown = json!({"file": file, "files": files, "bytes": bytes, "schema": manifest.schema,
+                           "leftOut": left_out});
         context.terminal.print_json(&shown)?;
     } else {
         let size = HumanBytes(manifest.bytes());
         talk(&format!("backed up {} files, {size}, into {}", manifest.files.len(), file.display()));
+        for left in &left_out {
+            talk(&format!(
+                "not in the backup: {} ({})",
+                one_line(&left.name, NAME_LETTERS_MAX),
+                left.reason.words()
+            ));
+        }
         talk(&format!("Restore it with: cortex --home <folder> restore {}", file.display()));
     }
     Ok(Exit::Ok)
 }
 
 /// Copies what a backup holds into the staging folder, and checks every database there.
-fn collect(home: &Home, staging: &Staging, bar: &ProgressBar) -> Result<Manifest, Failure> {
+fn collect(home: &Home, staging: &Staging, bar: &ProgressBar) -> Result<(Manifest, Vec<LeftOut>), Failure> {
     let created_at = SystemClock::start().now().to_rfc3339();
     let copy = staging.path().join(DATABASE);
     let moved = |progress: CopyProgress| {
@@ -94,7 +107,8 @@ fn collect(home: &Home, staging: &Staging, bar: &ProgressBar) -> Result<Manifest
         }
     })?;
     let mut names = vec![DATABASE.to_owned()];
-    for name in files_of(home.path())? {
+    let found = files_of(home.path())?;
+    for name in found.names {
         bar.set_message("copying files");
         let (from, to) = (home.path().join(&name), staging.path().join(&name));
         match copy_file(&from, &to) {
@@ -105,40 +119,89 @@ fn collect(home: &Home, staging: &Staging, bar: &ProgressBar) -> Result<Manifest
         }
     }
     bar.set_message("summing");
-    Manifest::of(staging.path(), &names, created_at, schema)
-        .map_err(|error| not_copied(DATABASE, &error.to_string()))
+    let manifest = Manifest::of(staging.path(), &names, created_at, schema)
+        .map_err(|error| not_copied(DATABASE, &error.to_string()))?;
+    Ok((manifest, found.left_out))
 }
 
 fn not_copied(name: &str, reason: &str) -> Failure {
     Failure::Coded { code: "backup_failed", message: format!("{name}: {reason}") }
 }
 
-/// The files of a home besides its database, by their path below it, in order.
-fn files_of(home: &Path) -> Result<Vec<String>, Failure> {
-    let mut names = Vec::new();
-    walk(home, "", 0, &mut names).map_err(|error| HomeError::from_io(home, error))?;
-    names.sort();
-    if names.len() >= BACKUP_FILES_MAX {
+/// What is in a home besides its database, by the path below it, in order.
+#[derive(Default)]
+struct Found {
+    names: Vec<String>,
+    left_out: Vec<LeftOut>,
+}
+
+/// Something of a home that a backup cannot hold.
+struct LeftOut {
+    /// As far as it can be written.
+    name: String,
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Name,
+    Link,
+    Depth,
+    Kind,
+}
+
+impl Reason {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Name => "its name is not UTF-8",
+            Self::Link => "it is a symbolic link",
+            Self::Depth => "its folder is nested too deeply",
+            Self::Kind => "it is no regular file",
+        }
+    }
+}
+
+fn files_of(home: &Path) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    walk(home, "", 0, &mut found).map_err(|error| HomeError::from_io(home, error))?;
+    found.names.sort();
+    found.left_out.sort_by(|left, right| left.name.cmp(&right.name));
+    if found.names.len() + found.left_out.len() >= BACKUP_FILES_MAX {
         let message = format!("the home has more than {BACKUP_FILES_MAX} files; move some out of it");
         return Err(Failure::Coded { code: "too_many_files", message });
     }
-    Ok(names)
+    Ok(found)
 }
 
-fn walk(folder: &Path, below: &str, depth: usize, names: &mut Vec<String>) -> std::io::Result<()> {
+fn walk(folder: &Path, below: &str, depth: usize, found: &mut Found) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let kind = entry.file_type()?;
-        let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
-        if is_partial(&name) || (below.is_empty() && is_left_out(&name)) {
+        let shown = entry.file_name().to_string_lossy().into_owned();
+        if is_partial(&shown) || (below.is_empty() && is_left_out(&shown)) {
             continue;
         }
-        let path = format!("{below}{name}");
-        if kind.is_dir() && depth < BACKUP_DEPTH_MAX {
-            walk(&entry.path(), &format!("{path}/"), depth + 1, names)?;
-        } else if kind.is_file() && names.len() < BACKUP_FILES_MAX && belongs(&entry.path(), &name) {
-            names.push(path);
+        let path = format!("{below}{shown}");
+        if found.names.len() + found.left_out.len() >= BACKUP_FILES_MAX {
+            return Ok(());
         }
+        let reason = match entry.file_name().to_str() {
+            None => Reason::Name,
+            Some(_) if kind.is_dir() && depth < BACKUP_DEPTH_MAX => {
+                walk(&entry.path(), &format!("{path}/"), depth + 1, found)?;
+                continue;
+            }
+            Some(name) if kind.is_file() => {
+                if belongs(&entry.path(), name) {
+                    found.names.push(path);
+                }
+                continue;
+            }
+            Some(_) if kind.is_dir() => Reason::Depth,
+            Some(_) if kind.is_symlink() => Reason::Link,
+            Some(_) => Reason::Kind,
+        };
+        found.left_out.push(LeftOut { name: path, reason });
     }
     Ok(())
 }

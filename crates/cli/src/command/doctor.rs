@@ -41,6 +41,7 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
     let server = runtime.block_on(service::server(&home, context));
     checks.push(server.check);
     checks.extend(server.status.as_ref().and_then(service::watchdog));
+    checks.extend(server.status.as_ref().map(service::storage));
     checks.extend(runtime.block_on(connector::connectors(context)));
     checks.extend(runtime.block_on(tool::held_back(context)));
     let embedder = settings.as_ref().and_then(|(effective, settings)| embedder(effective, settings));

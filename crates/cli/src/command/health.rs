@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use cortex_api::HealthStatus;
 
-/// Ask the server whether it is well: exit 0 healthy, 1 degraded, 2 not running
+/// Ask the server whether it is well: exit 0 healthy, 1 degraded, damaged or full, 2 not running
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -15,6 +15,8 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
     let (word, exit) = match health.status {
         HealthStatus::Healthy => ("healthy", Exit::Ok),
         HealthStatus::Degraded => ("degraded", Exit::Error),
+        HealthStatus::Damaged => ("damaged", Exit::Error),
+        HealthStatus::Full => ("full", Exit::Error),
     };
     if context.terminal.json {
         context.terminal.print_json(&health)?;

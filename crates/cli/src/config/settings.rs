@@ -60,6 +60,9 @@ pub(crate) struct Settings {
     pub(crate) inbox_max_attempts: u32,
     pub(crate) inbox_max_restarts: u32,
     pub(crate) max_parallel_topics: u32,
+    pub(crate) max_queued_events: u64,
+    #[serde(rename = "maxDatabaseMiB")]
+    pub(crate) max_database_mib: u64,
     pub(crate) max_tool_rounds: u32,
     pub(crate) skill_dirs: Vec<PathBuf>,
     pub(crate) skill_config: Map<String, Value>,

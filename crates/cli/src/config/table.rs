@@ -278,7 +278,22 @@ pub(crate) const KEYS: &[Key] = &[
         1,
         256,
         4,
-        "Topics that are answered at the same time; inside a topic always one event.",
+        "Topics that are answered at the same time; inside a topic always one event. One of them is kept for `cli` and \
+         `openai`, and connectors without a key have at most half; with `1` nothing is kept.",
+    ),
+    count(
+        "maxQueuedEvents",
+        1,
+        100_000_000,
+        100_000,
+        "Events that may wait for an answer. Beyond it new ones are refused with queue_full; your own messages and answers to questions have a reserve.",
+    ),
+    count(
+        "maxDatabaseMiB",
+        0,
+        100_000_000,
+        8_192,
+        "Size of the database in MiB. Beyond it new events are refused with storage_full; what was accepted is still answered. 0 is no limit.",
     ),
     count("maxToolRounds", 1, 64, 8, "Tool rounds of one turn before the model must answer."),
     key(

@@ -185,3 +185,33 @@ fn what_is_no_backup_or_no_home_is_told() {
         cortex.run(&["restore", "nowhere"]).stderr.starts_with("cortex: no_backup: cannot read nowhere: ")
     );
 }
+
+#[test]
+fn what_a_backup_cannot_hold_is_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let cortex = Cortex::quiet().started();
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    let deep = cortex.path(&format!("data/{}", "d/".repeat(20)));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::write(deep.join("note"), "x").unwrap();
+    let odd = cortex.path("data").join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+    std::fs::write(odd, "x").unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", cortex.path("workspace/link")).unwrap();
+
+    let file = cortex.beside("b.cortex");
+    let report = cortex.json(&["backup", file.to_str().unwrap(), "--json"]);
+    let depth = format!("data{}", "/d".repeat(16));
+    let left_out = json!([
+        { "name": depth, "reason": "its folder is nested too deeply" },
+        { "name": "data/odd-\u{fffd}", "reason": "its name is not UTF-8" },
+        { "name": "workspace/link", "reason": "it is a symbolic link" },
+    ]);
+    assert_eq!(report["leftOut"], left_out);
+    let told = cortex.run(&["backup", file.to_str().unwrap(), "--force"]).stderr;
+    for line in [
+        format!("not in the backup: {depth} (its folder is nested too deeply)"),
+        "not in the backup: workspace/link (it is a symbolic link)".to_owned(),
+    ] {
+        assert!(told.lines().any(|found| found == line), "{told}");
+    }
+}

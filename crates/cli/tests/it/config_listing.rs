@@ -1,13 +1,17 @@
 //! The listing, the schema and the reference page, all from the one table of keys.
 
 use crate::cortex::Cortex;
-use expect_test::expect;
+use expect_test::{Expect, expect};
 use std::path::Path;
 
 #[test]
 fn the_listing_shows_every_key_with_its_default() {
     let ran = Cortex::new().run(&["config", "--server", "--list"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    every_default().assert_eq(&ran.stdout);
+}
+
+fn every_default() -> Expect {
     expect![[r#"
         KEY                     VALUE                     SOURCE
         host                    "127.0.0.1"               default
@@ -55,6 +59,8 @@ fn the_listing_shows_every_key_with_its_default() {
         inboxMaxAttempts        5                         default
         inboxMaxRestarts        20                        default
         maxParallelTopics       4                         default
+        maxQueuedEvents         100000                    default
+        maxDatabaseMiB          8192                      default
         maxToolRounds           8                         default
         skillDirs               []                        default
         skillConfig             {}                        default
@@ -75,7 +81,6 @@ fn the_listing_shows_every_key_with_its_default() {
         drainSeconds            30                        default
         logLevel                "info"                    default
     "#]]
-    .assert_eq(&ran.stdout);
 }
 
 #[test]

@@ -176,6 +176,7 @@ fn a_running_home_and_the_same_home_stopped() {
             files     ok       database and credentials are their owner's alone
             settings  ok       there is no server.json; the defaults hold
             server    ok       runs and is well, pid [PID]
+            storage   ok       events that wait: 0 of 100000 (maxQueuedEvents), MiB of the database: 1 of 8192 (maxDatabaseMiB)
             database  ok       schema [N]
             model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
             memory    ok       kept in this home
@@ -404,4 +405,25 @@ fn dead_letters_failed_events_and_vectors_of_another_model_are_counted() {
         "warning",
         "0 of 1 texts have a vector of letters; the rest is made while",
     );
+}
+
+#[test]
+fn a_damaged_page_is_named_with_and_without_a_server() {
+    let cortex = Cortex::quiet().started();
+    check_found(&cortex, "database", "ok", "no page is damaged");
+    check_found(&cortex, "storage", "ok", "of 100000 (maxQueuedEvents)");
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    let page = cortex_testkit::damage_first_page(&cortex.path("cortex.db"), "audit");
+    let place = format!("table audit, page {page}");
+    check_found(&cortex, "database", "problem", &place);
+    check_found(&cortex, "database", "problem", "restore a backup with `cortex restore`");
+    let cortex = cortex.started();
+    check_found(&cortex, "database", "problem", &place);
+    let told = || found(&cortex, "server").1;
+    assert!((0..500).any(|_| told().contains(&place)), "{}", told());
+    let ran = cortex.run(&["send", "hello"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("storage_damaged") && ran.stderr.contains("cortex doctor"), "{}", ran.stderr);
+    let health = cortex.run(&["health"]);
+    assert_eq!((health.code, health.stdout.trim()), (Some(1), "damaged"));
 }

@@ -18,7 +18,8 @@ fn the_help_names_every_command() {
           stop         Stop the server: running turns are finished or put back, nothing is lost
           restart      Stop the server if it runs, and start it again with the flags it had
           status       Show what runs: exit 0 running and well, 1 running with issues, 2 nothing runs
-          health       Ask the server whether it is well: exit 0 healthy, 1 degraded, 2 not running
+          health       Ask the server whether it is well: exit 0 healthy, 1 degraded, damaged or full, 2 not
+                       running
           doctor       Say what is wrong with this home and what to do about it: exit 1 when there is a
                        problem
           logs         Show the log of a server that was started with `cortex start`

@@ -28,3 +28,4 @@ mod schedule;
 mod skill;
 mod socket;
 mod talk;
+mod trust;

@@ -9,10 +9,17 @@ use std::net::SocketAddr;
 const CONVERSATIONS: usize = 100;
 const EVENTS_EACH: usize = 3;
 
-fn address(cortex: &Cortex) -> SocketAddr {
+pub(crate) fn address(cortex: &Cortex) -> SocketAddr {
     let listening: Value =
         serde_json::from_slice(&std::fs::read(cortex.path("run/address")).unwrap()).unwrap();
     listening["address"].as_str().unwrap().parse().unwrap()
+}
+
+/// A session as any program on this machine gets one.
+pub(crate) async fn keyless_session(cortex: &Cortex) -> String {
+    let address = address(cortex);
+    let request = format!("GET /connector HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    exchange(address, request.as_bytes()).await.text()
 }
 
 /// The replies of each conversation in the order in which they first came: their ids and what they answer.
@@ -46,9 +53,7 @@ fn a_kill_in_the_middle_of_a_hundred_conversations_loses_doubles_and_misorders_n
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut got = Got::new();
     let session = runtime.block_on(async {
-        let request =
-            format!("GET /connector HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", address(&cortex));
-        let session = exchange(address(&cortex), request.as_bytes()).await.text();
+        let session = keyless_session(&cortex).await;
         let mut socket = TestConnector::open(address(&cortex), &session, "?ack=1").await.unwrap();
         send_everything(&mut socket).await;
         hear(&mut socket, &mut got, 40).await;

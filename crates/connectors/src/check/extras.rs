@@ -3,13 +3,18 @@
 use super::basics::{Basics, QUIET};
 use super::wire::{Heard, Socket};
 use super::{Look, Promise, Report, Room};
-use cortex_api::{CLOSE_SESSION, CLOSE_TOO_BIG, DELTA_TYPE, ERROR_TYPE, OUTBOUND_TYPE};
+use cortex_api::{
+    ACCEPTED_TYPE, CLOSE_SESSION, CLOSE_TOO_BIG, DELTA_TYPE, ERROR_TYPE, OUTBOUND_TYPE, SETTLED_TYPE,
+    SUBPROTOCOL,
+};
 use serde_json::{Value, json};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The other place of the door.
 const BELOW: &str = "/api/cortex-m/v1";
 const FRAME_BYTES_MAX: usize = 1024 * 1024;
+/// How long a server may wait before it sends a message again that was given back.
+const NACK_BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn check(room: &Room, basics: &Basics, report: &mut Report<'_>) {
     let code = match basics.refused_with {
@@ -20,10 +25,11 @@ pub(super) async fn check(room: &Room, basics: &Basics, report: &mut Report<'_>)
     report.put(Promise::SessionCode, Look::extra(code));
     report.put(Promise::OtherPath, Look::extra(other_path(room).await));
     report.put(Promise::Causation, Look::extra(causation(basics)));
+    report.put(Promise::Subprotocol, Look::extra(subprotocol(room).await));
     on_one_socket(room, basics, report).await;
     with_stream(room, report).await;
     with_ack(room, report).await;
-    report.put(Promise::Reconnect, Look::extra(reconnect(room, basics).await));
+    after_a_reconnect(room, basics, report).await;
     report.put(Promise::TooBig, too_big(room).await);
 }
 
@@ -31,6 +37,13 @@ async fn other_path(room: &Room) -> Result<(), String> {
     let session = room.wire.session(BELOW, true).await?;
     let mut socket = room.wire.socket(BELOW, &session, &[]).await?;
     socket.is_alive(room.soon()).await?;
+    socket.close().await;
+    Ok(())
+}
+
+async fn subprotocol(room: &Room) -> Result<(), String> {
+    let session = room.wire.session("", true).await?;
+    let socket = room.wire.socket_offering(&session, SUBPROTOCOL).await?;
     socket.close().await;
     Ok(())
 }
@@ -143,7 +156,7 @@ fn same(first: &Value, again: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// One question shows both: it has only what is required, and its answer may come in pieces.
+/// One question shows all: it has only what is required, its answer may come in pieces, and receipts may be told of it.
 async fn with_stream(room: &Room, report: &mut Report<'_>) {
     let mut asked = room
         .wire
@@ -153,36 +166,55 @@ async fn with_stream(room: &Room, report: &mut Report<'_>) {
         attributes.remove("datacontenttype");
     }
     match streamed(room, &asked).await {
-        Ok(pieces) => {
+        Ok(told) => {
             report.put(Promise::OptionalAttributes, Look::Holds);
             let seen = "the answer came in one piece".to_owned();
-            report.put(Promise::Stream, Look::extra(if pieces > 0 { Ok(()) } else { Err(seen) }));
+            report.put(Promise::Stream, Look::extra(if told.pieces > 0 { Ok(()) } else { Err(seen) }));
+            let seen = format!("of accepted and settled, {:?} came", told.receipts);
+            let is_all = told.receipts == [ACCEPTED_TYPE, SETTLED_TYPE];
+            report.put(Promise::Receipts, Look::extra(if is_all { Ok(()) } else { Err(seen) }));
         }
         Err(seen) => {
             report.put(Promise::OptionalAttributes, Look::Absent(seen));
             report.skip(Promise::Stream);
+            report.skip(Promise::Receipts);
         }
     }
 }
 
-/// How many pieces came before the answer.
-async fn streamed(room: &Room, asked: &Value) -> Result<usize, String> {
+/// What was told about a question beside its answer.
+#[derive(Default)]
+struct Told {
+    /// Pieces that came before the answer.
+    pieces: usize,
+    /// Receipts of the question, in order.
+    receipts: Vec<String>,
+}
+
+async fn streamed(room: &Room, asked: &Value) -> Result<Told, String> {
     let session = room.wire.session("", true).await?;
-    let mut socket = room.wire.socket("", &session, &[("stream", "1")]).await?;
+    let mut socket = room.wire.socket("", &session, &[("stream", "1"), ("receipts", "1")]).await?;
     socket.send(asked).await?;
-    let until = Instant::now() + room.patience;
-    let mut pieces = 0;
-    loop {
+    let mut until = Instant::now() + room.patience;
+    let (mut told, mut is_answered) = (Told::default(), false);
+    while !is_answered || (told.receipts.len() == 1 && Instant::now() < until) {
         match socket.hear(until.saturating_duration_since(Instant::now())).await {
-            Heard::Event(event) if event["type"] == DELTA_TYPE => pieces += 1,
-            Heard::Event(event) if event["type"] == OUTBOUND_TYPE => break,
+            Heard::Event(event) if event["type"] == DELTA_TYPE => told.pieces += 1,
+            Heard::Event(event) if event["type"] == OUTBOUND_TYPE => {
+                is_answered = true;
+                until = Instant::now() + room.soon();
+            }
             Heard::Event(event) if event["type"] == ERROR_TYPE => return Err(Heard::Event(event).to_string()),
+            Heard::Event(event) if event["causationid"] == asked["id"] => {
+                told.receipts.extend(event["type"].as_str().map(str::to_owned));
+            }
             Heard::Event(_) | Heard::Words(_) | Heard::Pong => {}
+            Heard::Closed { .. } | Heard::Silence if is_answered => break,
             heard @ (Heard::Closed { .. } | Heard::Silence) => return Err(heard.to_string()),
         }
     }
     socket.close().await;
-    Ok(pieces)
+    Ok(told)
 }
 
 async fn with_ack(room: &Room, report: &mut Report<'_>) {
@@ -233,7 +265,32 @@ async fn ack_socket(room: &Room) -> Result<Socket, String> {
     room.wire.socket("", &session, &options).await
 }
 
-async fn reconnect(room: &Room, basics: &Basics) -> Result<(), String> {
+async fn after_a_reconnect(room: &Room, basics: &Basics, report: &mut Report<'_>) {
+    match reconnect(room, basics).await {
+        Ok((socket, answer)) => {
+            let given_back = nacked(room, socket, &answer).await;
+            report.put(Promise::Nack, Look::extra(given_back));
+            report.put(Promise::Reconnect, Look::Holds);
+        }
+        Err(seen) => {
+            report.skip(Promise::Nack);
+            report.put(Promise::Reconnect, Look::Absent(seen));
+        }
+    }
+}
+
+/// A message that was given back comes again after a while.
+async fn nacked(room: &Room, mut socket: Socket, answer: &Value) -> Result<(), String> {
+    socket.send(&room.wire.nack(answer)).await?;
+    let again = socket.reply(&answer["causationid"], NACK_BACKOFF_MAX + room.soon()).await;
+    // Whichever of them counts, it is delivered.
+    socket.send(&room.wire.ack(answer)).await?;
+    socket.is_alive(room.soon()).await?;
+    socket.close().await;
+    same(answer, &again?)
+}
+
+async fn reconnect(room: &Room, basics: &Basics) -> Result<(Socket, Value), String> {
     let asked =
         room.wire.inbound(&room.conversation, "This is a connector check. Answer in one word, once more.");
     let mut socket = ack_socket(room).await?;
@@ -244,10 +301,7 @@ async fn reconnect(room: &Room, basics: &Basics) -> Result<(), String> {
     let longest = (3 * basics.took).clamp(room.soon(), room.patience);
     let mut socket = ack_socket(room).await?;
     let answer = socket.reply(&asked["id"], longest).await?;
-    socket.send(&room.wire.ack(&answer)).await?;
-    socket.is_alive(room.soon()).await?;
-    socket.close().await;
-    Ok(())
+    Ok((socket, answer))
 }
 
 async fn too_big(room: &Room) -> Look {

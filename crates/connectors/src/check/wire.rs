@@ -1,6 +1,6 @@
 //! What the conformance program says and hears: sessions over HTTP, frames over a WebSocket.
 
-use cortex_api::{ACK_TYPE, ERROR_TYPE, INBOUND_TYPE, OUTBOUND_TYPE};
+use cortex_api::{ACK_TYPE, ERROR_TYPE, INBOUND_TYPE, NACK_TYPE, OUTBOUND_TYPE};
 use futures::{SinkExt, StreamExt};
 use reqwest::{StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 use ulid::Ulid;
@@ -72,19 +73,26 @@ impl Wire {
         session: &str,
         options: &[(&str, &str)],
     ) -> Result<Socket, String> {
+        connected(self.socket_address(prefix, session, options)?.as_str()).await
+    }
+
+    /// Opens a socket that offers a subprotocol; one that is not confirmed is an error.
+    pub(super) async fn socket_offering(&self, session: &str, offered: &str) -> Result<Socket, String> {
+        let request = self.socket_address("", session, &[])?.as_str().into_client_request();
+        let mut request = request.map_err(|error| error.to_string())?;
+        let offered = offered.parse().map_err(|_| "the subprotocol is no header".to_owned())?;
+        request.headers_mut().insert("sec-websocket-protocol", offered);
+        connected(request).await
+    }
+
+    fn socket_address(&self, prefix: &str, session: &str, options: &[(&str, &str)]) -> Result<Url, String> {
         let mut url = self.address(prefix, &format!("/{session}"));
         if !options.is_empty() {
             url.query_pairs_mut().extend_pairs(options);
         }
         let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
         url.set_scheme(scheme).map_err(|()| "the address cannot be one of a WebSocket".to_owned())?;
-        let config = WebSocketConfig::default();
-        let connecting = connect_async_with_config(url.as_str(), Some(config), true);
-        match tokio::time::timeout(CONNECT_MAX, connecting).await {
-            Ok(Ok((socket, _))) => Ok(Socket(socket)),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no socket within {} s", CONNECT_MAX.as_secs())),
-        }
+        Ok(url)
     }
 
     /// A message with these words, all attributes set.
@@ -112,6 +120,17 @@ impl Wire {
             "source": self.source,
             "id": new_id(),
             "data": {"connectorId": self.connector_id, "messageId": message["id"]},
+        })
+    }
+
+    /// Gives a message back.
+    pub(super) fn nack(&self, message: &Value) -> Value {
+        json!({
+            "specversion": "1.0",
+            "type": NACK_TYPE,
+            "source": self.source,
+            "id": new_id(),
+            "data": {"connectorId": self.connector_id, "messageId": message["id"], "error": "connector check"},
         })
     }
 
@@ -200,6 +219,15 @@ impl Socket {
     }
 }
 
+async fn connected(request: impl IntoClientRequest + Unpin) -> Result<Socket, String> {
+    let connecting = connect_async_with_config(request, Some(WebSocketConfig::default()), true);
+    match tokio::time::timeout(CONNECT_MAX, connecting).await {
+        Ok(Ok((socket, _))) => Ok(Socket(socket)),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no socket within {} s", CONNECT_MAX.as_secs())),
+    }
+}
+
 fn read(text: &str) -> Heard {
     match serde_json::from_str(text) {
         Ok(event @ Value::Object(_)) => Heard::Event(event),
@@ -222,7 +250,7 @@ impl std::fmt::Display for Heard {
 
 /// A random id in the spelling of a UUID.
 pub(super) fn new_id() -> String {
-    cortex_api::uuid_text(Ulid::generate().0)
+    cortex_api::random_uuid(Ulid::generate().0)
 }
 
 pub(super) fn shown(text: &str) -> String {

@@ -126,8 +126,11 @@ impl<P: Platform> Connector<P> {
         let server = match self.client.health().await {
             Ok(health) => match health.status {
                 HealthStatus::Healthy => "The server is there and well.".to_owned(),
-                HealthStatus::Degraded => {
+                HealthStatus::Degraded | HealthStatus::Damaged => {
                     "The server is there, but something is wrong; `cortex status` says what.".to_owned()
+                }
+                HealthStatus::Full => {
+                    "The server is there, but takes no new messages now; `cortex status` says why.".to_owned()
                 }
             },
             Err(_) => {

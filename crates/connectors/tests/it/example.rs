@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 const EXAMPLES: [(ForeignClients, &str); 2] =
     [(ForeignClients::Python, "connector.py"), (ForeignClients::Node, "connector.ts")];
 const LINES_MAX: usize = 60;
+/// A busy machine takes its time.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -111,5 +114,43 @@ async fn a_conversation_goes_on_after_the_server_restarted() {
         assert_eq!(shown.next_line().await.unwrap(), None, "{name}: each answer is shown once");
         assert!(child.wait().await.unwrap().success(), "{name}");
         assert_eq!(events(&server).await, 2, "{name}");
+    }
+}
+
+/// Asks a process to end, as a terminal or a supervisor does.
+async fn signal(child: &Child, name: &str) {
+    let pid = child.id().unwrap().to_string();
+    assert!(Command::new("kill").args([name, &pid]).status().await.unwrap().success());
+}
+
+#[tokio::test]
+async fn an_example_ends_well_when_it_is_asked_to() {
+    for (language, name) in EXAMPLES {
+        let server = ServerSetup::echoing().start().await;
+        for asked in ["-INT", "-TERM"] {
+            let Some(mut command) = command(language, name, server.address()) else { return };
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let mut typing = child.stdin.take().unwrap();
+            let mut shown = BufReader::new(child.stdout.take().unwrap()).lines();
+            typing.write_all(b"hello\n").await.unwrap();
+            assert_eq!(shown.next_line().await.unwrap().as_deref(), Some("main: You said: hello"), "{name}");
+            signal(&child, asked).await;
+            let ended = tokio::time::timeout(ENDS_WITHIN, child.wait()).await;
+            assert_eq!(ended.expect("it ends").unwrap().code(), Some(0), "{name} after {asked}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_example_ends_although_the_assistant_chose_silence() {
+    for (language, name) in EXAMPLES {
+        let server =
+            ServerSetup::scripted(serde_json::json!({ "otherwise": { "say": "NO_REPLY" } })).start().await;
+        let file = server.home().join("messages.jsonl");
+        std::fs::write(&file, "{\"id\": \"1\", \"text\": \"hush\"}\n").unwrap();
+        let Some(mut command) = command(language, name, server.address()) else { return };
+        let output = tokio::time::timeout(ENDS_WITHIN, command.arg(&file).output()).await;
+        let output = output.expect("it ends").unwrap();
+        assert!(output.status.success() && output.stdout.is_empty(), "{name}: {output:?}");
     }
 }

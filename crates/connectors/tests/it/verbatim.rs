@@ -8,7 +8,9 @@ use crate::stage::{FAST, Stage};
 use cortex_connectors::{
     Discord, DiscordSettings, GroupPolicy, Matrix, MatrixSettings, PaceRules, Slack, SlackSettings,
 };
-use cortex_testkit::{ServerSetup, eventually, is_hidden, shown_argument, tricky_arguments, unspelled};
+use cortex_testkit::{
+    ServerSetup, eventually, html_shown, is_hidden, shown_argument, tricky_arguments, unspelled,
+};
 use pulldown_cmark::{Event, Options, Parser};
 use serde_json::{Value, json};
 
@@ -63,27 +65,6 @@ async fn check<A>(
         }
         assert_eq!((&unspelled(&whole), cut), (what, None), "argument {number} in the list of approvals");
     }
-}
-
-/// HTML as a client shows it: without its tags, and with every entity as the character that it stands for.
-fn html_shown(html: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = html;
-    while let Some(at) = rest.find(['<', '&']) {
-        shown.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let entity = [("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"), ("&quot;", "\""), ("&#39;", "'")];
-        if let Some((name, letter)) = entity.iter().find(|(name, _)| rest.starts_with(name)) {
-            shown.push_str(letter);
-            rest = &rest[name.len()..];
-        } else {
-            let (tag, behind) = rest.split_once('>').unwrap();
-            let breaks = ["<br", "</p", "</pre"].iter().any(|start| tag.starts_with(start));
-            shown.push_str(if breaks { "\n" } else { "" });
-            rest = behind;
-        }
-    }
-    shown + rest
 }
 
 #[expect(

@@ -42,10 +42,10 @@ pub(crate) async fn end_turn(
             }
             parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status });
         }
-        Err(StoreError::Closed | StoreError::Unavailable(_)) => {
+        Err(StoreError::Closed | StoreError::Unavailable(_) | StoreError::FileDamaged(_)) => {
             tracing::warn!(event = %event.id, "A turn's end was not written; the next start finds it in flight");
         }
-        Err(error @ (StoreError::Damaged(_) | StoreError::Fault(_))) => {
+        Err(error @ (StoreError::Damaged(_) | StoreError::Full(_) | StoreError::Fault(_))) => {
             give_up(parts, event, &error, cancel).await
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::far_side::{FarSide, Question};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestModels, TestRuntime};
-use cortex_types::{InboxStatus, Priority};
+use cortex_types::{CLI_SOURCE, InboxStatus, OPENAI_SOURCE, Priority, Speaker};
 use std::collections::HashSet;
 
 async fn start(time: &FrozenTime, parallel: u32) -> (FarSide, TestRuntime) {
@@ -20,7 +20,8 @@ fn topic_of(question: &Question) -> String {
 #[tokio::test(start_paused = true)]
 async fn topics_run_side_by_side_up_to_the_limit_and_never_two_events_of_one() {
     let time = FrozenTime::hold();
-    let (mut far, flow) = start(&time, 3).await;
+    // The fourth place is the owner's.
+    let (mut far, flow) = start(&time, 4).await;
     let mut last = Vec::new();
     for number in 0..4 {
         for topic in ["a", "b", "c", "d", "e"] {
@@ -49,6 +50,33 @@ async fn topics_run_side_by_side_up_to_the_limit_and_never_two_events_of_one() {
         assert_eq!(numbers, ["0", "1", "2", "3"], "topic {topic} in the order of arrival");
     }
     assert_eq!(far.asked(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_long_the_turns_of_others_take_the_owner_has_a_place() {
+    let time = FrozenTime::hold();
+    let (mut far, flow) = start(&time, 4).await;
+    let mut slow = Vec::new();
+    for number in 0..4 {
+        flow.say_as(&Speaker::local("nobody"), &format!("s{number}"), &format!("stranger {number}")).await;
+    }
+    for _ in 0..2 {
+        slow.push(far.question().await);
+    }
+    for number in 0..4 {
+        flow.say_as(&Speaker::key("telegram"), &format!("t{number}"), &format!("telegram {number}")).await;
+    }
+    slow.push(far.question().await);
+    let asked: Vec<String> = slow.iter().map(topic_of).collect();
+    assert_eq!(asked, ["stranger", "stranger", "telegram"], "strangers have half, others all but one");
+    assert!(far.waiting().is_none(), "the last place is the owner's");
+    for source in [CLI_SOURCE, OPENAI_SOURCE] {
+        let mine = flow.say_as(&Speaker::owner(source), "main", "mine").await;
+        let question = far.question().await;
+        assert_eq!(question.text(), "mine");
+        question.say("ok");
+        flow.reaches(&mine, InboxStatus::Done).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

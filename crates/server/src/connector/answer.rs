@@ -1,10 +1,11 @@
 //! What a frame is answered with: an event goes into the inbox, one that came before gets what is on record.
 
 use super::frame::{self, FrameError, Inbound, OutboundMessage};
+use crate::refusal::DAMAGED_WORDS;
 use crate::state::AppState;
 use axum::extract::ws::Utf8Bytes;
 use cortex_api::FrameErrorCode;
-use cortex_store::StoreError;
+use cortex_store::{Full, StoreError};
 use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis, OutboxStatus, Speaker};
 use metrics::counter;
 
@@ -29,11 +30,17 @@ impl Spoken {
     }
 }
 
-/// The frames to write, and the event whose answer may be previewed.
-pub(super) async fn settle(
-    app: &AppState,
-    answer: Answer,
-) -> (Vec<Utf8Bytes>, Option<(EventId, Box<Spoken>)>) {
+/// An event that is on disk.
+pub(super) struct Accepted {
+    pub(super) event: EventId,
+    pub(super) spoken: Box<Spoken>,
+    pub(super) is_duplicate: bool,
+    /// Whether its answer still may grow.
+    pub(super) is_open: bool,
+}
+
+/// The frames to write, and the event that was accepted.
+pub(super) async fn settle(app: &AppState, answer: Answer) -> (Vec<Utf8Bytes>, Option<Accepted>) {
     let now = app.clock.now();
     let spoken = match answer {
         Answer::Nothing => return (Vec::new(), None),
@@ -44,20 +51,29 @@ pub(super) async fn settle(
     let refuse = |spoken: Spoken, code, message: String| (refused(spoken.refused(code, message), now), None);
     let event = &spoken.inbound.event;
     match app.intake.accept(&spoken.speaker, event.clone()).await {
-        Ok(AcceptedEvent::Queued(event)) => (Vec::new(), Some((event, spoken))),
-        Ok(AcceptedEvent::Duplicate { first, same_body }) => match recorded(app, &spoken, first).await {
-            Ok(Recorded::Ended(frames)) => {
-                if same_body {
-                    app.connector_door.recent.keep(spoken.speaker.source(), event, frames.clone());
+        Ok(AcceptedEvent::Queued(event)) => {
+            let accepted = Accepted { event, spoken, is_duplicate: false, is_open: true };
+            (Vec::new(), Some(accepted))
+        }
+        Ok(AcceptedEvent::Duplicate { first, same_body }) => {
+            let again =
+                |spoken, is_open| Accepted { event: first.clone(), spoken, is_duplicate: true, is_open };
+            match recorded(app, &spoken, first.clone()).await {
+                Ok(Recorded::Ended(frames)) => {
+                    if same_body {
+                        app.connector_door.recent.keep(spoken.speaker.source(), event, frames.clone());
+                    }
+                    (frames, Some(again(spoken, false)))
                 }
-                (frames, None)
+                Ok(Recorded::Open(said)) => {
+                    let is_open = said.is_empty();
+                    (said, Some(again(spoken, is_open)))
+                }
+                Err(error) => {
+                    refuse(*spoken, code_of(&error), "the recorded answer cannot be read".to_owned())
+                }
             }
-            Ok(Recorded::Open { said, event }) => {
-                let previewed = said.is_empty().then_some((event, spoken));
-                (said, previewed)
-            }
-            Err(error) => refuse(*spoken, code_of(&error), "the recorded answer cannot be read".to_owned()),
-        },
+        }
         Ok(AcceptedEvent::ChannelOff) => {
             let message = format!("the channel {} is off; nothing was kept", spoken.speaker.channel());
             refuse(*spoken, FrameErrorCode::ChannelOff, message)
@@ -65,7 +81,7 @@ pub(super) async fn settle(
         Ok(AcceptedEvent::NameRefused(refusal)) => {
             refuse(*spoken, FrameErrorCode::Forbidden, refusal.to_string())
         }
-        Err(error) => refuse(*spoken, code_of(&error), "nothing was kept; send it again later".to_owned()),
+        Err(error) => refuse(*spoken, code_of(&error), words_of(&error)),
     }
 }
 
@@ -73,15 +89,12 @@ pub(super) async fn settle(
 enum Recorded {
     Ended(Vec<Utf8Bytes>),
     /// More is to come, from its turn or from the outbox.
-    Open {
-        said: Vec<Utf8Bytes>,
-        event: EventId,
-    },
+    Open(Vec<Utf8Bytes>),
 }
 
 async fn recorded(app: &AppState, spoken: &Spoken, first: EventId) -> Result<Recorded, StoreError> {
     let (speaker, connector_id) = (&spoken.speaker, spoken.inbound.claim.connector_id.as_str());
-    let Some((event, replies)) = app.store.outbox().replies_to(first.clone()).await? else {
+    let Some((event, replies)) = app.store.outbox().replies_to(first).await? else {
         return Ok(Recorded::Ended(Vec::new()));
     };
     let mut said = Vec::new();
@@ -111,7 +124,7 @@ async fn recorded(app: &AppState, spoken: &Spoken, first: EventId) -> Result<Rec
             | OutboxStatus::Discarded => {}
         }
     }
-    Ok(if is_open { Recorded::Open { said, event: first } } else { Recorded::Ended(said) })
+    Ok(if is_open { Recorded::Open(said) } else { Recorded::Ended(said) })
 }
 
 fn refused(error: FrameError, now: Millis) -> Vec<Utf8Bytes> {
@@ -122,6 +135,20 @@ fn refused(error: FrameError, now: Millis) -> Vec<Utf8Bytes> {
 pub(super) fn code_of(error: &StoreError) -> FrameErrorCode {
     match error {
         StoreError::Unavailable(_) | StoreError::Closed => FrameErrorCode::StorageUnavailable,
+        StoreError::FileDamaged(_) => FrameErrorCode::StorageDamaged,
+        StoreError::Full(Full::QueuedEvents { .. }) => FrameErrorCode::QueueFull,
+        StoreError::Full(Full::Database { .. }) => FrameErrorCode::StorageFull,
         StoreError::Damaged(_) | StoreError::Fault(_) => FrameErrorCode::InternalError,
+    }
+}
+
+/// Why an event was not kept, and what to do.
+fn words_of(error: &StoreError) -> String {
+    match error {
+        StoreError::FileDamaged(_) => DAMAGED_WORDS.to_owned(),
+        StoreError::Full(full) => full.to_string(),
+        StoreError::Unavailable(_) | StoreError::Closed | StoreError::Damaged(_) | StoreError::Fault(_) => {
+            "nothing was kept; send it again later".to_owned()
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use super::frame::{OutboundMessage, outbound};
 use super::hub::{Hub, HubParts};
+use super::room::Rooms;
+use crate::routes::outbox::Undelivered;
 use cortex_runtime::wait_until;
-use cortex_store::{ConnectorBinding, MessageCause, ReturnedLease, StoreError};
+use cortex_store::{ConnectorBinding, MessageCause, Nack, ReturnedLease, StoreError};
 use cortex_types::limits::POLL_BATCH_MAX;
 use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, is_machine_channel};
 use futures::future::join_all;
@@ -13,8 +15,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// Messages that were handed to sockets and are not settled yet.
+/// Messages that were handed to one socket and are not settled yet. What does not fit goes to another one.
 pub(super) const WINDOW: usize = 128;
+/// Messages of one source that wait to be written, over all its sockets: these are in memory.
+const UNSENT_MAX: usize = 2 * WINDOW;
 /// Who asked what, as far back as it matters.
 const ASKED_MAX: usize = 16_384;
 /// Reports that are taken at once, so that their acks share a commit.
@@ -64,6 +68,12 @@ pub(super) enum Report {
     },
     /// The connector has it.
     Acked(OutboxId),
+    /// The connector could not deliver what this socket holds.
+    Nacked {
+        member: u64,
+        message: OutboxId,
+        undelivered: Undelivered,
+    },
     Left(u64),
 }
 
@@ -88,6 +98,10 @@ pub(super) struct Dispatcher {
     /// The socket that asked, by the id of its event and by its conversation.
     asked: Bounded,
     spoke: Bounded,
+    /// The socket that did not ack a message before its lease ended: another one gets it next.
+    missed: Bounded,
+    /// Whether messages may wait because no socket had room for them.
+    is_full: bool,
 }
 
 /// Why a dispatcher looks up.
@@ -101,13 +115,14 @@ enum Wake {
 #[derive(Default)]
 struct Settling {
     acked: Vec<(OutboxId, LeaseToken)>,
+    nacked: Vec<Nack>,
     returned: Vec<ReturnedLease>,
     look: bool,
 }
 
 impl Settling {
     fn is_any(&self) -> bool {
-        self.look || !self.acked.is_empty() || !self.returned.is_empty()
+        self.look || !self.acked.is_empty() || !self.nacked.is_empty() || !self.returned.is_empty()
     }
 }
 
@@ -131,6 +146,8 @@ impl Dispatcher {
             settling: Settling::default(),
             asked: Bounded::default(),
             spoke: Bounded::default(),
+            missed: Bounded::default(),
+            is_full: false,
         }
     }
 
@@ -149,8 +166,7 @@ impl Dispatcher {
                 let look = self.settling.look || self.was_full();
                 self.settle().await;
                 if look && !self.members.is_empty() {
-                    let sleep = self.hand_out().await;
-                    look_at = self.parts.clock.now().after(sleep);
+                    look_at = self.hand_out().await;
                 }
             }
             if self.members.is_empty() {
@@ -180,8 +196,7 @@ impl Dispatcher {
 
     /// Whether settled messages make room that was missing.
     fn was_full(&self) -> bool {
-        let settled = self.settling.acked.len() + self.settling.returned.len();
-        settled > 0 && self.held.len() + settled >= WINDOW
+        self.is_full && !self.settling.acked.is_empty()
     }
 
     fn take(&mut self, report: Report) {
@@ -196,7 +211,10 @@ impl Dispatcher {
                 self.spoke.put(conversation, member);
             }
             Report::Written { member, message } => match self.held.get_mut(&message) {
-                Some(held) if held.member == member && held.wants_ack => held.was_sent = true,
+                Some(held) if held.member == member && held.wants_ack => {
+                    held.was_sent = true;
+                    self.settling.look |= self.is_full;
+                }
                 Some(held) if held.member == member => {
                     let lease = held.lease.clone();
                     self.held.remove(&message);
@@ -207,6 +225,15 @@ impl Dispatcher {
             Report::Acked(message) => {
                 if let Some(held) = self.held.remove(&message) {
                     self.settling.acked.push((message, held.lease));
+                }
+            }
+            Report::Nacked { member, message, undelivered } => {
+                if self.held.get(&message).is_some_and(|held| held.member == member)
+                    && let Some(held) = self.held.remove(&message)
+                {
+                    self.settling.nacked.push(undelivered.nack(message, held.lease));
+                    // It is due again at a time of its own.
+                    self.settling.look = true;
                 }
             }
             Report::Left(member) => self.let_go(member),
@@ -229,55 +256,75 @@ impl Dispatcher {
         let settling = std::mem::take(&mut self.settling);
         let outbox = &self.parts.outbox;
         let acks = join_all(settling.acked.into_iter().map(|(id, lease)| outbox.ack(id, lease)));
+        let nacks = join_all(settling.nacked.into_iter().map(|nack| outbox.nack(nack)));
         let returned = async {
             if settling.returned.is_empty() {
                 return Ok(0);
             }
             self.parts.store.outbox().give_back(settling.returned, self.parts.clock.now()).await
         };
-        let (acked, returned) = futures::join!(acks, returned);
-        let failed = acked.into_iter().filter_map(Result::err).chain(returned.err()).next();
+        let (acked, nacked, returned) = futures::join!(acks, nacks, returned);
+        let nacked = nacked.into_iter().filter_map(Result::err);
+        let failed = acked.into_iter().filter_map(Result::err).chain(nacked).chain(returned.err()).next();
         if let Some(error) = failed {
             tracing::warn!(%error, "What a connector settled could not be written; it may see a message again");
         }
     }
 
-    /// Claims what fits, and says how long nothing can become claimable by time alone.
-    async fn hand_out(&mut self) -> Duration {
+    /// Claims what fits, and says when something may become claimable by time alone.
+    async fn hand_out(&mut self) -> Millis {
+        let now = self.parts.clock.now();
         match self.claim().await {
-            Ok(sleep) => sleep,
-            Err(StoreError::Closed) => LONGEST_SLEEP,
+            Ok(look_at) => look_at,
+            Err(StoreError::Closed | StoreError::FileDamaged(_)) => now.after(LONGEST_SLEEP),
             Err(error) => {
                 tracing::warn!(%error, "Messages for a connector cannot be claimed now; trying again");
-                AFTER_REFUSAL
+                now.after(AFTER_REFUSAL)
             }
         }
     }
 
-    async fn claim(&mut self) -> Result<Duration, StoreError> {
+    async fn claim(&mut self) -> Result<Millis, StoreError> {
         loop {
             let now = self.parts.clock.now();
+            // A moment and no length of time: much of it may pass before the answer is used.
+            let at_the_latest = now.after(LONGEST_SLEEP);
             // What nobody acked in time may be claimed again, by us like by anybody.
-            self.held.retain(|_, held| held.lease_expires_at > now);
-            let free = WINDOW.saturating_sub(self.held.len()).min(POLL_BATCH_MAX as usize);
+            for (id, held) in self.held.extract_if(|_, held| held.lease_expires_at <= now) {
+                self.missed.put(id.into(), held.member);
+            }
+            let mut rooms = self.rooms();
+            let unsent = self.held.values().filter(|held| !held.was_sent).count();
+            let free = rooms.free().min(UNSENT_MAX.saturating_sub(unsent)).min(POLL_BATCH_MAX as usize);
+            self.is_full = free == 0;
             let source = self.binding.source.clone();
-            if free == 0 || self.members.is_empty() {
-                return Ok(LONGEST_SLEEP);
+            if self.is_full {
+                // A write or an ack makes room, or the end of a lease.
+                let next = self.held.values().map(|held| held.lease_expires_at).min();
+                return Ok(next.map_or(at_the_latest, |at| at.min(at_the_latest)));
             }
             let max = u32::try_from(free).unwrap_or(POLL_BATCH_MAX);
             let claimed = self.parts.outbox.claim_to_push(source.clone(), max).await?;
             if claimed.is_empty() {
                 // What is due already and was not handed out waits for an ack, which rings.
                 let due = self.parts.store.outbox().next_due(source, now).await?;
-                return Ok(due.map_or(LONGEST_SLEEP, |due| due.since(now).min(LONGEST_SLEEP)));
+                return Ok(due.map_or(at_the_latest, |due| due.min(at_the_latest)));
             }
             // Who asked for these said so before he handed his event in; that may still wait here.
             self.take_waiting();
-            self.send_all(claimed).await?;
+            self.send_all(claimed, &mut rooms).await?;
         }
     }
 
-    async fn send_all(&mut self, claimed: Vec<Delivery>) -> Result<(), StoreError> {
+    fn rooms(&self) -> Rooms {
+        let mut rooms = Rooms::new(self.members.iter().map(|member| member.id), WINDOW);
+        for held in self.held.values() {
+            rooms.count(held.member);
+        }
+        rooms
+    }
+
+    async fn send_all(&mut self, claimed: Vec<Delivery>, rooms: &mut Rooms) -> Result<(), StoreError> {
         let ids = claimed.iter().map(|delivery| delivery.id.clone()).collect();
         let causes = match self.parts.store.outbox().causes(ids).await {
             Ok(causes) => causes,
@@ -289,7 +336,7 @@ impl Dispatcher {
         };
         let mut returned = Vec::new();
         for (delivery, cause) in claimed.into_iter().zip(causes) {
-            if let Some(unsent) = self.send(delivery, cause) {
+            if let Some(unsent) = self.send(delivery, cause, rooms) {
                 returned.push(unsent);
             }
         }
@@ -300,10 +347,15 @@ impl Dispatcher {
     }
 
     /// Hands a message to a socket; gives it back when none is left.
-    fn send(&mut self, delivery: Delivery, cause: Option<MessageCause>) -> Option<ReturnedLease> {
+    fn send(
+        &mut self,
+        delivery: Delivery,
+        cause: Option<MessageCause>,
+        rooms: &mut Rooms,
+    ) -> Option<ReturnedLease> {
         let asked = cause.as_ref().and_then(asked_by);
         loop {
-            let Some(member) = self.member_for(asked, &delivery.topic.topic_key) else {
+            let Some((member, is_diverted)) = self.member_for(&delivery, asked, rooms) else {
                 return Some(ReturnedLease { id: delivery.id, lease: delivery.lease, was_sent: false });
             };
             let message = ToSocket::Message {
@@ -320,6 +372,7 @@ impl Dispatcher {
                     wants_ack,
                     was_sent: false,
                 };
+                rooms.take(id, delivery.topic.topic_key, is_diverted);
                 self.held.insert(delivery.id, held);
                 return None;
             }
@@ -341,11 +394,21 @@ impl Dispatcher {
         outbound(&self.binding.connector_id, &message, asked)
     }
 
-    /// The socket that asked, else the one that spoke in this conversation, else the newest.
-    fn member_for(&self, asked: Option<&str>, conversation: &str) -> Option<&Member> {
+    /// The socket that asked, else the one that spoke in this conversation, else the newest; one that has room and did not
+    /// let this very message lie before. Also says whether it should have been another one.
+    fn member_for(&self, delivery: &Delivery, asked: Option<&str>, rooms: &Rooms) -> Option<(&Member, bool)> {
+        let conversation = delivery.topic.topic_key.as_str();
+        let missed_by = self.missed.get(delivery.id.as_str());
         let find = |id: u64| self.members.iter().find(|member| member.id == id);
         let asked = asked.and_then(|id| self.asked.get(id)).and_then(find);
-        asked.or_else(|| self.spoke.get(conversation).and_then(find)).or_else(|| self.members.last())
+        let spoke = self.spoke.get(conversation).and_then(find);
+        let may = |member: &&Member| missed_by != Some(member.id) && rooms.has(member.id, conversation);
+        let follows = rooms.diverted(conversation).and_then(find).filter(may);
+        let wanted = follows.or(asked.filter(may)).or(spoke.filter(may));
+        let other = || self.members.iter().rev().find(may);
+        // Where there is no other, it stays with the one.
+        let member = wanted.or_else(other).or(asked).or(spoke).or_else(|| self.members.last())?;
+        Some((member, asked.or(spoke).is_some_and(|first| first.id != member.id)))
     }
 
     async fn give_everything_back(mut self) {

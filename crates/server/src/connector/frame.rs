@@ -1,18 +1,22 @@
 //! Frames: CloudEvents from a connector are checked, events for it are written.
 
 use crate::body::{TooMuch, weigh};
+use crate::fields::Fields;
 use crate::moment::parse_iso;
 use crate::prompt::text_to_type;
 use crate::routes::ingest::read_priority;
+use crate::routes::outbox::{Undelivered, read_undelivered};
 use cortex_api::{
-    ACK_TYPE, CloudEvent, DELTA_TYPE, DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE,
-    OUTBOUND_TYPE, OutboundData, named_message, outbound_uuid, uuid_text,
+    ACCEPTED_TYPE, ACK_TYPE, AcceptedData, CloudEvent, DELTA_TYPE, DeltaData, ERROR_TYPE, ErrorData,
+    FrameErrorCode, INBOUND_TYPE, NACK_TYPE, OUTBOUND_TYPE, OutboundData, SETTLED_TYPE, SettledData,
+    named_message, outbound_uuid, random_uuid,
 };
 use cortex_runtime::IncomingEvent;
 use cortex_store::ConnectorBinding;
 use cortex_types::limits::{FIELD_CHARS_MAX, JSON_DEPTH_MAX, JSON_VALUES_BYTES_MAX};
-use cortex_types::{Millis, OutboxId, is_machine_channel};
+use cortex_types::{EventId, Millis, OutboxId, is_machine_channel};
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// What a connector said.
 pub(super) enum Frame {
@@ -20,6 +24,8 @@ pub(super) enum Frame {
     Inbound(Box<Inbound>),
     /// The connector has this message.
     Ack(OutboxId),
+    /// The connector could not deliver this message.
+    Nack(OutboxId, Undelivered),
     /// An event that is not for us.
     Unknown,
 }
@@ -40,7 +46,15 @@ impl Inbound {
             id: Some(self.event.external_message_id),
             connector_id: Some(self.claim.connector_id),
             conversation_id: Some(self.event.topic_key),
+            retry_after: None,
         }
+    }
+
+    /// The refusal of an event that came before its time.
+    pub(super) fn too_often(self, wait: Duration) -> FrameError {
+        let seconds = wait.as_millis().div_ceil(1_000).max(1);
+        let message = format!("too many events; nothing was kept, send it again in {seconds} s");
+        FrameError { retry_after: Some(wait), ..self.refused(FrameErrorCode::TooManyRequests, message) }
     }
 }
 
@@ -52,6 +66,8 @@ pub(super) struct FrameError {
     pub(super) id: Option<String>,
     pub(super) connector_id: Option<String>,
     pub(super) conversation_id: Option<String>,
+    /// When the same frame may be accepted.
+    pub(super) retry_after: Option<Duration>,
 }
 
 const ATTRIBUTES: [&str; 9] =
@@ -67,6 +83,7 @@ pub(super) fn read_frame(text: &str, now: Millis) -> Result<Frame, FrameError> {
         id: None,
         connector_id: None,
         conversation_id: None,
+        retry_after: None,
     };
     match weigh(text.as_bytes(), JSON_VALUES_BYTES_MAX) {
         Ok(_) => {}
@@ -96,6 +113,7 @@ fn read_event(mut event: Map<String, Value>, now: Millis) -> Result<Frame, Frame
     let known = match kind.as_str() {
         INBOUND_TYPE => Known::Inbound,
         ACK_TYPE => Known::Ack,
+        NACK_TYPE => Known::Nack,
         _ => Known::Neither,
     };
     // What data an event has that is not for us is not for us either.
@@ -111,6 +129,11 @@ fn read_event(mut event: Map<String, Value>, now: Millis) -> Result<Frame, Frame
     let frame = match (known, data) {
         (Known::Neither, _) => Some(Frame::Unknown),
         (Known::Ack, data) => check.acked(&event, &data.unwrap_or_default()).map(Frame::Ack),
+        (Known::Nack, data) => {
+            let data = data.unwrap_or_default();
+            let undelivered = check.undelivered(&data);
+            check.acked(&event, &data).map(|message| Frame::Nack(message, undelivered))
+        }
         (Known::Inbound, Some(data)) => {
             let head = Head { source, id: id.clone(), occurred_at };
             Some(Frame::Inbound(Box::new(check.inbound(head, data, event))))
@@ -128,6 +151,7 @@ fn read_event(mut event: Map<String, Value>, now: Millis) -> Result<Frame, Frame
             id: Some(id).filter(|id| !id.is_empty()),
             connector_id,
             conversation_id,
+            retry_after: None,
         }),
     }
 }
@@ -136,6 +160,7 @@ fn read_event(mut event: Map<String, Value>, now: Millis) -> Result<Frame, Frame
 enum Known {
     Inbound,
     Ack,
+    Nack,
     Neither,
 }
 
@@ -259,6 +284,13 @@ impl Check {
         metadata
     }
 
+    fn undelivered(&mut self, data: &Map<String, Value>) -> Undelivered {
+        let mut fields = Fields::of(data);
+        let undelivered = read_undelivered(&mut fields);
+        self.complaints.extend(fields.complaints().into_iter().map(|complaint| format!("data.{complaint}")));
+        undelivered
+    }
+
     /// Named by `data.messageId` in either spelling, or as the cause of the ack.
     fn acked(&mut self, event: &Map<String, Value>, data: &Map<String, Value>) -> Option<OutboxId> {
         let named = data.get("messageId").or_else(|| data.get("id")).or_else(|| event.get("causationid"));
@@ -296,20 +328,41 @@ pub(super) struct OutboundMessage<'a> {
 }
 
 pub(super) fn delta(data: DeltaData, causation: String, now: Millis) -> String {
-    let id = uuid_text(rand::random());
+    let id = random_uuid(rand::random());
     written(&CloudEvent::of_server(DELTA_TYPE, id, now.to_rfc3339(), Some(causation), data))
 }
 
+/// The receipt of an event that is on disk.
+pub(super) fn accepted(inbound: &Inbound, event: &EventId, is_duplicate: bool, now: Millis) -> String {
+    let data = AcceptedData {
+        connector_id: inbound.claim.connector_id.clone(),
+        conversation_id: inbound.event.topic_key.clone(),
+        event_id: event.clone(),
+        duplicate: is_duplicate,
+    };
+    let cause = Some(inbound.event.external_message_id.clone());
+    written(&CloudEvent::of_server(ACCEPTED_TYPE, random_uuid(rand::random()), now.to_rfc3339(), cause, data))
+}
+
+/// The receipt of an event whose turn has ended.
+pub(super) fn settled(data: SettledData, causation: String, now: Millis) -> String {
+    let id = random_uuid(rand::random());
+    written(&CloudEvent::of_server(SETTLED_TYPE, id, now.to_rfc3339(), Some(causation), data))
+}
+
 pub(super) fn error(error: FrameError, now: Millis) -> String {
-    let retryable = matches!(error.code, FrameErrorCode::StorageUnavailable);
+    let retryable =
+        matches!(error.code, FrameErrorCode::StorageUnavailable | FrameErrorCode::TooManyRequests);
+    let seconds = |wait: Duration| u64::try_from(wait.as_millis().div_ceil(1_000).max(1)).unwrap_or(u64::MAX);
     let data = ErrorData {
         connector_id: error.connector_id,
         conversation_id: error.conversation_id,
         code: error.code,
         message: error.message,
         retryable,
+        retry_after_seconds: error.retry_after.map(seconds),
     };
-    written(&CloudEvent::of_server(ERROR_TYPE, uuid_text(rand::random()), now.to_rfc3339(), error.id, data))
+    written(&CloudEvent::of_server(ERROR_TYPE, random_uuid(rand::random()), now.to_rfc3339(), error.id, data))
 }
 
 fn written(event: &impl serde::Serialize) -> String {

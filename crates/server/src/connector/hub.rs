@@ -100,7 +100,7 @@ async fn run(parts: HubParts, mut orders: mpsc::Receiver<Order>, hub: Hub) {
                 }
             },
             ring = bell.next() => match ring {
-                Ring::For(source) => if let Some(entry) = entries.get(&source) { entry.bell.notify_one() },
+                Ring::For(topic) => if let Some(entry) = entries.get(&topic.source) { entry.bell.notify_one() },
                 Ring::ForAnybody => for entry in entries.values() { entry.bell.notify_one() },
                 Ring::Over => break,
             },

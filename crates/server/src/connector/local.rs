@@ -103,9 +103,20 @@ impl LocalConnectors {
 
     async fn refresh(&self) -> Result<(), StoreError> {
         let known = by_name(self.store.connectors().locals().await?);
-        self.known.send_replace(known);
+        // Everybody's sockets listen; only a change of trust is news to them.
+        self.known.send_if_modified(|current| {
+            let is_news = trust_in(current) != trust_in(&known);
+            *current = known;
+            is_news
+        });
         Ok(())
     }
+}
+
+/// Who is trusted, with what.
+fn trust_in(known: &BTreeMap<String, LocalConnector>) -> Vec<(&String, &String)> {
+    let trusted = known.iter().filter_map(|(name, local)| Some((name, local.trusted_source.as_ref()?)));
+    trusted.collect()
 }
 
 fn by_name(locals: Vec<LocalConnector>) -> Arc<BTreeMap<String, LocalConnector>> {

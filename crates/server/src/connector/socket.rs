@@ -1,24 +1,22 @@
 //! One socket: reads frames, puts events into the inbox, writes what its dispatcher and the previews give it.
 
-use super::answer::{Answer, Spoken, code_of, settle};
+use super::answer::{Accepted, Answer, Spoken, code_of, settle};
 use super::dispatch::{Member, Report, ToSocket, WINDOW};
 use super::frame::{self, Frame, Inbound, read_frame};
-use super::{Admitted, Wants};
-use crate::live::{Waiting, watch};
+use super::preview::preview;
+use super::receipt::Receipts;
+use super::{Admitted, Counted, Wants};
+use crate::client_connection::ClientConnection;
 use crate::speaker;
-use crate::standing::Standing;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
-use cortex_api::LiveEvent;
-use cortex_api::{
-    CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, DeltaData, FrameErrorCode,
-};
+use cortex_api::{CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, FrameErrorCode};
 use cortex_store::{ConnectorBinding, ConnectorKey, LocalConnector, StoreError};
 use cortex_types::limits::BODY_BYTES_MAX;
 use cortex_types::{EventId, KeyId, Speaker};
 use futures::future::join_all;
-use futures::{FutureExt, SinkExt, StreamExt};
-use metrics::{counter, gauge};
+use futures::{FutureExt, SinkExt};
+use metrics::counter;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -65,8 +63,10 @@ pub(super) struct Socket {
     ended: VecDeque<String>,
     /// Events whose answers are passed on while they grow, as far back as one can come again.
     previewed: VecDeque<EventId>,
+    /// None when nobody asked for them.
+    receipts: Option<Receipts>,
     too_slow: CancellationToken,
-    standing: Arc<Standing>,
+    connection: Arc<ClientConnection>,
     /// Whether the beginning of a message waited for its end when this was last looked at.
     was_in_message: bool,
     heard_at: Instant,
@@ -90,6 +90,7 @@ enum Wake {
     TrustChanged,
     Heard(Option<Result<Message, axum::Error>>),
     Write(ToSocket),
+    Receipt(Utf8Bytes),
     Tick,
 }
 
@@ -99,7 +100,8 @@ impl Socket {
         let keys = app.keys.watch_connectors();
         let locals = app.connector_door.local.watch();
         let now = Instant::now();
-        wants.standing.begin_messages(&admitted.share);
+        wants.connection.begin_messages(&admitted.share);
+        let receipts = wants.receipts.then(|| Receipts::begin(&app));
         Self {
             app,
             socket,
@@ -115,8 +117,9 @@ impl Socket {
             trusted_with: None,
             ended: VecDeque::new(),
             previewed: VecDeque::new(),
+            receipts,
             too_slow: CancellationToken::new(),
-            standing: Arc::clone(&wants.standing),
+            connection: Arc::clone(&wants.connection),
             was_in_message: false,
             heard_at: now,
             touched_at: now,
@@ -126,7 +129,7 @@ impl Socket {
     pub(super) async fn serve(mut self) {
         // Held until the socket is gone.
         let _places = self.admitted.places.take();
-        gauge!("cortex_connector_sockets").set(self.app.connector_door.open() as f64);
+        let _counted = Counted::begin();
         // A key that was revoked since the session was checked rang before we listened.
         let end = match self.check_key() {
             Ok(()) => match self.join().await {
@@ -161,6 +164,7 @@ impl Socket {
                 Ok(()) = self.keys.changed() => Wake::KeysChanged,
                 Ok(()) = self.locals.changed() => Wake::TrustChanged,
                 Some(message) = self.to_write.recv() => Wake::Write(message),
+                Some(receipt) = Receipts::next(&mut self.receipts) => Wake::Receipt(receipt),
                 heard = self.socket.recv() => Wake::Heard(heard),
                 _ = tick.tick() => Wake::Tick,
             };
@@ -170,6 +174,7 @@ impl Socket {
                 Wake::KeysChanged => self.check_key(),
                 Wake::TrustChanged => self.check_trust(),
                 Wake::Write(message) => self.write_waiting(message).await,
+                Wake::Receipt(receipt) => self.write(vec![Message::Text(receipt)]).await,
                 Wake::Heard(heard) => self.hear(heard).await,
                 Wake::Tick => self.keep_alive().await,
             };
@@ -182,12 +187,16 @@ impl Socket {
     fn check_key(&mut self) -> Result<(), End> {
         let open = self.keys.borrow_and_update();
         let is_open = |id: &KeyId| open.iter().any(|key| key.id == *id);
-        match &self.admitted.session.key {
-            Some(id) if !is_open(id) => {
-                Err(End::Close { code: CLOSE_SESSION, reason: "the key of this session was revoked" })
-            }
-            Some(_) | None => Ok(()),
+        let close = |reason| Err(End::Close { code: CLOSE_SESSION, reason });
+        if self.admitted.session.key.as_ref().is_some_and(|id| !is_open(id)) {
+            return close("the key of this session was revoked");
         }
+        let is_guarded = |claim: &ConnectorBinding| open.iter().any(|key| key.source == claim.source);
+        if self.admitted.session.is_keyless && self.admitted.session.binding.as_ref().is_some_and(is_guarded)
+        {
+            return close("the source of this connector has a key of its own now; open a session with it");
+        }
+        Ok(())
     }
 
     /// A connector that the owner trusts now, or no longer does, is another speaker: it comes again as that.
@@ -207,7 +216,8 @@ impl Socket {
             return Err(End::Gone);
         }
         // Two looks apart and nothing whole in between.
-        if std::mem::replace(&mut self.was_in_message, self.standing.is_in_message()) && self.was_in_message {
+        if std::mem::replace(&mut self.was_in_message, self.connection.is_in_message()) && self.was_in_message
+        {
             return Err(End::Close { code: CLOSE_TRY_LATER, reason: "a message took too long to come" });
         }
         if self.touched_at.elapsed() > TOUCH_EVERY {
@@ -223,18 +233,19 @@ impl Socket {
     async fn hear(&mut self, heard: Option<Result<Message, axum::Error>>) -> Result<(), End> {
         self.heard_at = Instant::now();
         let mut frames = Vec::new();
-        let mut end = take_frame(heard, &mut frames).err();
+        let mut end = take_frame(&self.connection, heard, &mut frames).err();
         let is_room = |frames: &[Utf8Bytes]| {
             frames.len() < FRAMES_AT_ONCE
                 && frames.iter().map(|frame| frame.len()).sum::<usize>() < BYTES_AT_ONCE
         };
         while end.is_none() && is_room(&frames) {
             let Some(heard) = self.socket.recv().now_or_never() else { break };
-            end = take_frame(heard, &mut frames).err();
+            end = take_frame(&self.connection, heard, &mut frames).err();
         }
         let answers = self.answer(&frames).await?;
-        self.was_in_message = false;
-        self.standing.settle();
+        // A control frame may come in the middle of a message, which is as old as before.
+        self.was_in_message &= frames.is_empty();
+        self.connection.settle();
         self.write(answers).await?;
         end.map_or(Ok(()), Err)
     }
@@ -254,7 +265,14 @@ impl Socket {
                     self.tell(Report::Acked(message)).await?;
                     Answer::Nothing
                 }
-                Ok(Frame::Inbound(inbound)) => self.admit(inbound).await?,
+                Ok(Frame::Nack(message, undelivered)) => {
+                    self.tell(Report::Nacked { member: self.id, message, undelivered }).await?;
+                    Answer::Nothing
+                }
+                Ok(Frame::Inbound(inbound)) => match self.admitted.share.spend() {
+                    Ok(_) => self.admit(inbound).await?,
+                    Err(spent) => Answer::Refuse(inbound.too_often(spent.wait.unwrap_or_default())),
+                },
                 Err(error) => Answer::Refuse(error),
             };
             answers.push(answer);
@@ -263,20 +281,29 @@ impl Socket {
         // In order of arrival: the inbox keeps the order in which they are offered.
         let settled = join_all(answers.into_iter().map(|answer| settle(&app, answer))).await;
         let mut said = Vec::new();
-        for (frames, queued) in settled {
-            said.extend(frames.into_iter().map(Message::Text));
-            if let Some((event, spoken)) = queued
-                && self.wants_stream
-                && !self.previewed.contains(&event)
-            {
-                self.previewed.push_back(event.clone());
-                self.preview(event, &spoken.inbound);
+        for (frames, accepted) in settled {
+            if let Some(accepted) = accepted {
+                said.extend(self.follow(accepted));
             }
+            said.extend(frames.into_iter().map(Message::Text));
         }
         while self.previewed.len() > PREVIEWED_MAX {
             self.previewed.pop_front();
         }
         Ok(said)
+    }
+
+    /// Watches an event that was accepted, as far as this socket wants to know of it; gives its first receipt.
+    fn follow(&mut self, accepted: Accepted) -> Option<Message> {
+        let Accepted { event, spoken, is_duplicate, is_open } = accepted;
+        if is_open && self.wants_stream && !self.previewed.contains(&event) {
+            self.previewed.push_back(event.clone());
+            preview(&self.app, self.me.clone(), event.clone(), &spoken.inbound);
+        }
+        let receipts = self.receipts.as_ref()?;
+        let receipt = frame::accepted(&spoken.inbound, &event, is_duplicate, self.app.clock.now());
+        receipts.follow(event, &spoken.inbound);
+        Some(Message::Text(receipt.into()))
     }
 
     /// Whether the event may come through this socket; binds it with the first one.
@@ -304,7 +331,9 @@ impl Socket {
             return refuse(inbound, FrameErrorCode::Forbidden, message);
         }
         let may_say = self.app.runtime.channels().settings();
-        if may_say.may_say(speaker.channel(), speaker.source())
+        // Whoever wants receipts is told about the event itself, which is in the database.
+        if self.receipts.is_none()
+            && may_say.may_say(speaker.channel(), speaker.source())
             && let Some(recorded) = self.app.connector_door.recent.find(speaker.source(), &inbound.event)
         {
             counter!("cortex_events_duplicate_total").increment(1);
@@ -410,61 +439,37 @@ impl Socket {
             }
         }
     }
-
-    /// Passes on what is said while it is said; where it cannot keep up, pieces are left out.
-    fn preview(&self, event: EventId, inbound: &Inbound) {
-        let (app, me) = (Arc::clone(&self.app), self.me.clone());
-        let causation = inbound.event.external_message_id.clone();
-        let data = DeltaData {
-            connector_id: inbound.claim.connector_id.clone(),
-            conversation_id: inbound.event.topic_key.clone(),
-            text: String::new(),
-            restart: false,
-        };
-        tokio::spawn(async move {
-            let Ok(Some(watched)) = watch(&app.store, &app.bus, event, Waiting::GoesOn).await else { return };
-            let mut watched = std::pin::pin!(watched);
-            loop {
-                let news = tokio::select! {
-                    () = me.closed() => return,
-                    news = watched.next() => news,
-                };
-                let Some(news) = news else { return };
-                let data = match news {
-                    LiveEvent::Delta(delta) => DeltaData { text: delta.text, ..data.clone() },
-                    LiveEvent::Restart => DeltaData { restart: true, ..data.clone() },
-                    LiveEvent::Done(_) => return,
-                };
-                // Half of the room is kept for messages.
-                if me.capacity() > WINDOW {
-                    let frame = frame::delta(data, causation.clone(), app.clock.now());
-                    drop(me.try_send(ToSocket::Preview { causation: causation.clone(), frame }));
-                }
-            }
-        });
-    }
 }
 
 fn too_slow_end() -> End {
     End::Close { code: CLOSE_TRY_LATER, reason: "this reader is too slow" }
 }
 
-fn take_frame(heard: Option<Result<Message, axum::Error>>, frames: &mut Vec<Utf8Bytes>) -> Result<(), End> {
+fn take_frame(
+    connection: &ClientConnection,
+    heard: Option<Result<Message, axum::Error>>,
+    frames: &mut Vec<Utf8Bytes>,
+) -> Result<(), End> {
     let too_big = End::Close { code: CLOSE_TOO_BIG, reason: "a frame may have at most 1 MiB" };
     match heard {
         None | Some(Ok(Message::Close(_))) => Err(End::Gone),
         Some(Ok(Message::Text(text))) if text.len() > BODY_BYTES_MAX => Err(too_big),
         Some(Ok(Message::Binary(bytes))) if bytes.len() > BODY_BYTES_MAX => Err(too_big),
         Some(Ok(Message::Text(text))) => {
+            connection.is_whole(text.len());
             frames.push(text);
             Ok(())
         }
         Some(Ok(Message::Binary(bytes))) => {
+            connection.is_whole(bytes.len());
             // What is no text is no JSON either, and is told so.
             frames.push(Utf8Bytes::try_from(bytes).unwrap_or_else(|_| Utf8Bytes::from_static("\u{fffd}")));
             Ok(())
         }
-        Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+        Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => {
+            connection.is_control(payload.len());
+            Ok(())
+        }
         Some(Err(error)) if error.to_string().contains("too long") => Err(too_big),
         Some(Err(_)) => Err(End::Gone),
     }

@@ -1,7 +1,7 @@
 //! A request body, as an object to read and as the bytes that came.
 
 use super::refusal::OpenAiRefusal;
-use crate::body::{object_in, read};
+use crate::body::{object_in, read_json};
 use crate::load::Load;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -19,8 +19,8 @@ impl<S: Send + Sync> FromRequest<S> for OpenAiBody {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, OpenAiRefusal> {
         let load = Load::of(&request);
-        let bytes = read(request.into_body(), CHAT_BODY_BYTES_MAX).await?;
-        Ok(Self { object: object_in(&bytes, CHAT_VALUES_BYTES_MAX, &load)?, bytes })
+        let body = read_json(request.into_body(), CHAT_BODY_BYTES_MAX, CHAT_VALUES_BYTES_MAX).await?;
+        Ok(Self { object: object_in(&body, &load)?, bytes: body.bytes })
     }
 }
 

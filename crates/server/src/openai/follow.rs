@@ -3,7 +3,7 @@
 use super::ask::Asked;
 use super::followed::Claim;
 use super::refusal::{ErrorKind, OpenAiRefusal};
-use crate::live::{Waiting, watch};
+use crate::live::{Reader, Waiting, watch};
 use crate::state::AppState;
 use cortex_api::LiveEvent;
 use cortex_runtime::IncomingEvent;
@@ -126,7 +126,7 @@ impl Following {
 }
 
 async fn watched(app: &AppState, event: EventId) -> Result<BoxStream<'static, LiveEvent>, StoreError> {
-    let Some(watched) = watch(&app.store, &app.bus, event, Waiting::IsAnEnd).await? else {
+    let Some(watched) = watch(&app.store, &app.bus, event, Reader::OpenAi, Waiting::IsAnEnd).await? else {
         return Ok(futures::stream::empty().boxed());
     };
     let stopping = app.stopping.clone();

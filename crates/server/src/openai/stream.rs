@@ -5,7 +5,7 @@ use super::ask::Asked;
 use super::follow::{Following, News};
 use super::refusal::OpenAiRefusal;
 use super::written::Leased;
-use crate::live::{LONG_BYTES, Room, long_text};
+use crate::live::{LONG_BYTES, Reader, Room};
 use crate::refusal::Refusal;
 use crate::state::AppState;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
@@ -137,7 +137,7 @@ impl<W: AnswerWire> Telling<W> {
             }
             Ok(Some(News::Ended(status))) => {
                 let is_long = self.spoken.bytes > LONG_BYTES;
-                self.room = if is_long { long_text().await } else { None };
+                self.room = if is_long { Reader::OpenAi.room().await } else { None };
                 if is_long && self.room.is_none() {
                     Refusal::new(ErrorCode::Busy).into()
                 } else {

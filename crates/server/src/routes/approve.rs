@@ -196,4 +196,13 @@ mod tests {
     fn nothing_that_was_asked_becomes_markup() {
         assert_eq!(escaped("<a href=\"x\">'&"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn the_page_shows_every_character_and_renders_none(text in proptest::prelude::any::<String>()) {
+            let html = escaped(&text);
+            proptest::prop_assert!(!html.contains(['<', '>', '"', '\'']));
+            proptest::prop_assert_eq!(cortex_testkit::html_shown(&html), text);
+        }
+    }
 }

@@ -2,11 +2,11 @@
 
 use crate::auth::{Caller, Verdict};
 use crate::body::JsonBody;
+use crate::client_connection::ClientConnection;
 use crate::connector::{self, Wants};
 use crate::fields::Fields;
 use crate::guard::Peer;
 use crate::refusal::Refusal;
-use crate::standing::Standing;
 use crate::state::AppState;
 use axum::Json;
 use axum::extract::ws::WebSocketUpgrade;
@@ -160,6 +160,8 @@ pub(crate) struct SocketQuery {
     stream: Option<String>,
     /// `1`: a message is delivered once the connector says so.
     ack: Option<String>,
+    /// `1`: the server tells that an event was accepted, and how its turn ended.
+    receipts: Option<String>,
 }
 
 /// Open a session; the answer is its id, a UUID.
@@ -195,7 +197,7 @@ pub(crate) async fn open_session_below(
 pub(crate) async fn open_socket(
     State(app): State<AppState>,
     Extension(peer): Extension<Peer>,
-    Extension(standing): Extension<Arc<Standing>>,
+    Extension(connection): Extension<Arc<ClientConnection>>,
     Path(session): Path<String>,
     Query(query): Query<SocketQuery>,
     headers: HeaderMap,
@@ -220,9 +222,10 @@ pub(crate) async fn open_socket(
         connector_id: query.connector_id,
         stream: query.stream.as_deref() == Some("1"),
         ack: query.ack.as_deref() == Some("1"),
+        receipts: query.receipts.as_deref() == Some("1"),
         brings: headers.contains_key(AUTHORIZATION).then_some(caller),
         peer: peer.0,
-        standing,
+        connection,
     };
     connector::open_socket(app, upgrade, session, wants).await
 }
@@ -236,11 +239,11 @@ pub(crate) async fn open_socket(
 pub(crate) async fn open_socket_below(
     state: State<AppState>,
     peer: Extension<Peer>,
-    standing: Extension<Arc<Standing>>,
+    connection: Extension<Arc<ClientConnection>>,
     session: Path<String>,
     query: Query<SocketQuery>,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
-    open_socket(state, peer, standing, session, query, headers, upgrade).await
+    open_socket(state, peer, connection, session, query, headers, upgrade).await
 }

@@ -3,7 +3,7 @@
 use super::inbox::{self, event_id};
 use super::outbox_admin;
 use crate::auth::Caller;
-use crate::live::{Waiting, watch};
+use crate::live::{Reader, Waiting, watch};
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
@@ -47,7 +47,7 @@ pub(crate) async fn live(
         let event = event.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
         caller.may_see(&event.topic.source)?;
     }
-    let watched = watch(&app.store, &app.bus, id, Waiting::GoesOn).await?;
+    let watched = watch(&app.store, &app.bus, id, Reader::from(&caller), Waiting::GoesOn).await?;
     let watched = watched.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
     let watching = app.clone();
     let over = async move {

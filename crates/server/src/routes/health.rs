@@ -11,27 +11,30 @@ use http::StatusCode;
     (status = 200, body = Health), (status = 503, body = Health),
 ))]
 pub(crate) async fn health(State(app): State<AppState>) -> (StatusCode, Json<Health>) {
-    answer(app.degraded().is_none())
+    let status = app.health();
+    answer(status, status == HealthStatus::Healthy)
 }
 
 /// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, body = Health)))]
 pub(crate) async fn healthz() -> (StatusCode, Json<Health>) {
-    answer(true)
+    answer(HealthStatus::Healthy, true)
 }
 
-/// Whether the server accepts and answers.
+/// Whether the server answers.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses(
     (status = 200, body = Health), (status = 503, body = Health),
 ))]
 pub(crate) async fn readyz(State(app): State<AppState>) -> (StatusCode, Json<Health>) {
-    answer(app.degraded().is_none() && app.models.get().is_some())
+    let status = match app.models.get() {
+        Some(_) => app.health(),
+        None => HealthStatus::Degraded,
+    };
+    // Whoever keeps requests away from a server that is not ready would keep away the approvals and acks that make room.
+    answer(status, matches!(status, HealthStatus::Healthy | HealthStatus::Full))
 }
 
-fn answer(well: bool) -> (StatusCode, Json<Health>) {
-    if well {
-        (StatusCode::OK, Json(Health { status: HealthStatus::Healthy }))
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: HealthStatus::Degraded }))
-    }
+fn answer(status: HealthStatus, is_well: bool) -> (StatusCode, Json<Health>) {
+    let code = if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(Health { status }))
 }

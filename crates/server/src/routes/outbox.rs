@@ -14,7 +14,7 @@ use cortex_api::{
 };
 use cortex_runtime::wait_until;
 use cortex_store::{Acked, LeaseRefused, Nack, Nacked, OutboxListener, Ring};
-use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX};
+use cortex_types::limits::{LEASE_SECONDS_MAX, LEASE_SECONDS_MIN, POLL_BATCH_MAX, RETRY_AFTER_SECONDS_MAX};
 use cortex_types::{Delivery, LeaseToken, OutboxId, TopicRef};
 use fail::fail_point;
 use std::time::Duration;
@@ -23,8 +23,6 @@ use ulid::Ulid;
 
 /// Longest time a poll may wait for a message.
 const WAIT_SECONDS_MAX: u32 = 60;
-/// Longest wait a connector may ask for.
-const RETRY_AFTER_SECONDS_MAX: u32 = 24 * 60 * 60;
 
 /// Claim outbound messages for one connector source.
 #[utoipa::path(post, path = "/outbox/poll", tag = "connector", request_body = PollRequest, responses(
@@ -58,6 +56,7 @@ pub(crate) async fn poll(
             app.outbox.poll_topic(topic, max, lease, ordered, holder.clone()).await
         }
     };
+    let wanted = Wanted { source: &source, topic_key: topic_key.as_deref() };
     // Listen before looking: what is queued in between then rings.
     let mut bell = app.store.outbox().listen();
     let mut deliveries = poll().await?;
@@ -66,7 +65,7 @@ pub(crate) async fn poll(
         let is_worth_it = tokio::select! {
             biased;
             () = app.keys.revoked(&caller) => return Err(Refusal::new(ErrorCode::Unauthorized)),
-            look = worth_another_look(&app, &source, &mut bell, deadline) => look?,
+            look = worth_another_look(&app, &wanted, &mut bell, deadline) => look?,
         };
         if !is_worth_it {
             break;
@@ -115,17 +114,11 @@ pub(crate) async fn nack(
 ) -> Result<Json<NackAnswer>, Refusal> {
     let mut fields = Fields::of(&body);
     let (id, lease) = read_lease(&mut fields);
-    let error = fields.optional("error").map(|error| match error.as_str() {
-        Some(text) => text.replace('\0', " "),
-        None => error.to_string(),
-    });
-    let retry_after = fields.number("retryAfterSeconds", 0, RETRY_AFTER_SECONDS_MAX);
-    let permanent = fields.flag("permanent");
+    let undelivered = read_undelivered(&mut fields);
     fields.finish()?;
-    let retry_after = retry_after.map(|seconds| Duration::from_secs(u64::from(seconds)));
     let id = known(id)?;
     owned(&app, &caller, &id).await?;
-    let nack = Nack { id, lease, error, retry_after, permanent };
+    let nack = undelivered.nack(id, lease);
     let status = match app.outbox.nack(nack).await?.map_err(refused)? {
         Nacked::Pending { .. } => NackStatus::Pending,
         Nacked::Dead => NackStatus::Dead,
@@ -152,10 +145,22 @@ pub(crate) async fn release(
     Ok(Json(ReleaseAnswer { ok: true, released }))
 }
 
-/// Waits until the source may have something; false once the patience is over or the server stops.
+/// What a poll waits for: anything of a source, or of one topic of it.
+struct Wanted<'a> {
+    source: &'a str,
+    topic_key: Option<&'a str>,
+}
+
+impl Wanted<'_> {
+    fn is(&self, topic: &TopicRef) -> bool {
+        self.source == topic.source && self.topic_key.is_none_or(|key| key == topic.topic_key)
+    }
+}
+
+/// Waits until there may be something; false once the patience is over or the server stops.
 async fn worth_another_look(
     app: &AppState,
-    source: &str,
+    wanted: &Wanted<'_>,
     bell: &mut OutboxListener,
     deadline: Instant,
 ) -> Result<bool, Refusal> {
@@ -163,7 +168,11 @@ async fn worth_another_look(
         return Ok(false);
     }
     // What is due already and was not handed out waits behind another message of its topic, whose end rings.
-    let due = app.store.outbox().next_due(source.to_owned(), app.clock.now()).await?;
+    let (outbox, source, now) = (app.store.outbox(), wanted.source.to_owned(), app.clock.now());
+    let due = match wanted.topic_key {
+        None => outbox.next_due(source, now).await?,
+        Some(key) => outbox.next_due_in(TopicRef { source, topic_key: key.to_owned() }, now).await?,
+    };
     let becomes_due = async {
         match due {
             Some(due) => wait_until(&*app.clock, due).await,
@@ -177,7 +186,7 @@ async fn worth_another_look(
             () = &mut becomes_due => return Ok(true),
             () = tokio::time::sleep_until(deadline) => return Ok(false),
             ring = bell.next() => match ring {
-                Ring::For(rung) if rung != source => {}
+                Ring::For(topic) if !wanted.is(&topic) => {}
                 Ring::For(_) | Ring::ForAnybody => return Ok(true),
                 Ring::Over => return Ok(false),
             },
@@ -194,6 +203,32 @@ async fn owned(app: &AppState, caller: &Caller, id: &OutboxId) -> Result<(), Ref
         Some(message) => caller.may_see(&message.topic.source),
         None => Err(Refusal::new(ErrorCode::NotFound)),
     }
+}
+
+/// Why a message could not be delivered, and what may come of it.
+pub(crate) struct Undelivered {
+    error: Option<String>,
+    retry_after: Option<Duration>,
+    permanent: bool,
+}
+
+impl Undelivered {
+    pub(crate) fn nack(self, id: OutboxId, lease: LeaseToken) -> Nack {
+        let Self { error, retry_after, permanent } = self;
+        Nack { id, lease, error, retry_after, permanent }
+    }
+}
+
+/// The same fields in a request and in a frame.
+pub(crate) fn read_undelivered(fields: &mut Fields<'_>) -> Undelivered {
+    let error = fields.optional("error").map(|error| match error.as_str() {
+        Some(text) => text.replace('\0', " "),
+        None => error.to_string(),
+    });
+    let retry_after = fields.number("retryAfterSeconds", 0, RETRY_AFTER_SECONDS_MAX);
+    let permanent = fields.flag("permanent");
+    let retry_after = retry_after.map(|seconds| Duration::from_secs(u64::from(seconds)));
+    Undelivered { error, retry_after, permanent }
 }
 
 fn read_lease(fields: &mut Fields<'_>) -> (Option<OutboxId>, LeaseToken) {
@@ -221,5 +256,21 @@ fn polled(delivery: Delivery) -> PolledMessage {
         topic_key: delivery.topic.topic_key,
         text: delivery.text,
         payload: delivery.payload_json.and_then(|payload| serde_json::from_str(&payload).ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_for_a_topic_is_woken_by_that_topic_alone() {
+        let topic =
+            |source: &str, key: &str| TopicRef { source: source.to_owned(), topic_key: key.to_owned() };
+        let garden = Wanted { source: "m", topic_key: Some("garden") };
+        assert!(garden.is(&topic("m", "garden")));
+        assert!(!garden.is(&topic("m", "shed")) && !garden.is(&topic("n", "garden")));
+        let any = Wanted { source: "m", topic_key: None };
+        assert!(any.is(&topic("m", "shed")) && !any.is(&topic("n", "shed")));
     }
 }

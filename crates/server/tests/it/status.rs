@@ -15,11 +15,16 @@ async fn the_status_shows_process_models_and_queues() {
         "models": [{ "name": "scripted", "kind": "scripted", "model": "scripted" }],
         "inbox": { "pending": 0, "processing": 0, "waiting": 0, "done": 1, "failed": 0 },
         "outbox": { "pending": 1, "leased": 0, "delivered": 0, "dead": 0, "suppressed": 0, "discarded": 0 },
+        "storage": {
+            "queuedEvents": 0, "queuedEventsMax": null,
+            "databaseBytes": status["storage"]["databaseBytes"], "databaseBytesMax": null,
+        },
         "watchdog": { "stranded": 0, "requeued": 0, "failed": 0 },
         "degraded": null,
     });
     assert_eq!(status, expected);
     assert!(status["uptimeMs"].is_u64(), "{status}");
+    assert!(status["storage"]["databaseBytes"].as_u64() > Some(4_096), "{status}");
 }
 
 #[tokio::test]

@@ -1,26 +1,8 @@
 //! What would run is shown character for character on the page and to OpenAI's clients, which render Markdown.
 
 use crate::openai_parts::{chat_in, content};
-use cortex_testkit::{ServerSetup, is_hidden, shown_argument, tricky_arguments, unspelled};
+use cortex_testkit::{ServerSetup, html_shown, is_hidden, shown_argument, tricky_arguments, unspelled};
 use serde_json::json;
-
-/// A page as a browser shows it: without its tags, and with every entity as the character that it stands for.
-fn page_shown(html: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = html;
-    while let Some(at) = rest.find(['<', '&']) {
-        shown.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let entity = [("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"), ("&quot;", "\""), ("&#39;", "'")];
-        if let Some((name, letter)) = entity.iter().find(|(name, _)| rest.starts_with(name)) {
-            shown.push_str(letter);
-            rest = &rest[name.len()..];
-        } else {
-            rest = rest.split_once('>').unwrap().1;
-        }
-    }
-    shown + rest
-}
 
 /// The first block of code of a Markdown text: from its fence to the next line that begins with as long a one.
 fn code_shown(markdown: &str) -> String {
@@ -50,7 +32,7 @@ async fn the_page_and_a_chat_show_every_character_of_what_would_run() {
         let row = server.get("/api/v2/approvals?limit=1").await.json()["items"][0].clone();
         let places = [
             ("the chat", code_shown(&content(&asked))),
-            ("the page", page_shown(&page)),
+            ("the page", html_shown(&page)),
             ("the list", row["verbatim"].as_str().unwrap_or_default().to_owned()),
         ];
         for (place, shown) in places {
@@ -59,7 +41,7 @@ async fn the_page_and_a_chat_show_every_character_of_what_would_run() {
             assert_eq!((&unspelled(&text), cut), (what, None), "argument {number} in {place}: {shown}");
         }
         let words = "May I add a reminder";
-        assert!(page_shown(&page).contains(words) && page.contains("next: "), "the preview, too: {page}");
+        assert!(html_shown(&page).contains(words) && page.contains("next: "), "the preview, too: {page}");
         assert!(row["question"].as_str().unwrap_or_default().starts_with(words), "{row}");
     }
 }

@@ -1,7 +1,7 @@
 //! Rows to facts: one by its id, a page, and those of every prompt.
 
 use super::{FactFilter, HotFact, PromptScopes};
-use crate::listing::{Page, PageRequest};
+use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::{StoreError, checksum};
 use cortex_types::{Accounts, Fact, FactId, FactOrigin, FactScope, FactSource, Millis};
 use rusqlite::types::Value;
@@ -33,7 +33,19 @@ pub(super) fn list(
     let mut conditions = Conditions::of(filter);
     conditions.add("seq < ?", Value::Integer(before));
     let sql = format!("{SELECT} WHERE {} ORDER BY seq DESC LIMIT {limit}", conditions.sql());
-    Ok(Page::of(query(connection, &sql, params_from_iter(conditions.values))?, limit, |fact| fact.seq))
+    let facts = query(connection, &sql, params_from_iter(conditions.values))?;
+    read_page(facts.into_iter().map(Ok), limit)
+}
+
+impl Listed for Fact {
+    fn place(&self) -> i64 {
+        self.seq
+    }
+
+    fn bytes(&self) -> usize {
+        let origins: usize = self.origins.iter().map(|origin| ROW_BYTES + origin.text.len()).sum();
+        ROW_BYTES + self.text.len() + self.metadata_json.as_ref().map_or(0, String::len) + origins
+    }
 }
 
 /// What is pinned, and the best of each scope: no more rows are read than a prompt may need.

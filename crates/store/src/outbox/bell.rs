@@ -1,28 +1,30 @@
 //! The bell: who waits for messages of a source hears when there may be one, after it is on disk.
 
+use cortex_types::TopicRef;
 use std::cell::RefCell;
+use std::sync::Arc;
 use tokio::sync::broadcast;
 
 /// Rings that a listener may fall behind; then it looks for itself.
 const BACKLOG: usize = 4_096;
 
 thread_local! {
-    /// Sources that got something in the transaction at hand. There is one writer thread, so it is that one's.
-    static QUEUED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// Topics that got something in the transaction at hand. There is one writer thread, so it is that one's.
+    static QUEUED: RefCell<Vec<TopicRef>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Remembers that `source` has something new to claim once the transaction is committed.
-pub(crate) fn queued_for(source: &str) {
+/// Remembers that this topic has something new to claim once the transaction is committed.
+pub(crate) fn queued_for(topic: &TopicRef) {
     QUEUED.with_borrow_mut(|queued| {
-        if queued.last().is_none_or(|last| last != source) {
-            queued.push(source.to_owned());
+        if queued.last().is_none_or(|last| last != topic) {
+            queued.push(topic.clone());
         }
     });
 }
 
-/// Tells listeners which sources have something to claim.
+/// Tells listeners which topics have something to claim.
 #[derive(Clone)]
-pub(crate) struct OutboxBell(broadcast::Sender<String>);
+pub(crate) struct OutboxBell(broadcast::Sender<Arc<TopicRef>>);
 
 impl Default for OutboxBell {
     fn default() -> Self {
@@ -37,9 +39,9 @@ impl OutboxBell {
 
     /// Called by the writer after a commit.
     pub(crate) fn ring(&self) {
-        for source in QUEUED.take() {
+        for topic in QUEUED.take() {
             // Nobody listening is no error.
-            drop(self.0.send(source));
+            drop(self.0.send(Arc::new(topic)));
         }
     }
 
@@ -50,14 +52,14 @@ impl OutboxBell {
 }
 
 /// One listener's place at the bell.
-pub struct OutboxListener(broadcast::Receiver<String>);
+pub struct OutboxListener(broadcast::Receiver<Arc<TopicRef>>);
 
 /// What a listener hears.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ring {
-    /// This source has something to claim.
-    For(String),
-    /// So much rang that it was not heard: every source may have something.
+    /// This topic has something to claim.
+    For(Arc<TopicRef>),
+    /// So much rang that it was not heard: every topic may have something.
     ForAnybody,
     /// The store is closed.
     Over,
@@ -66,7 +68,7 @@ pub enum Ring {
 impl OutboxListener {
     pub async fn next(&mut self) -> Ring {
         match self.0.recv().await {
-            Ok(source) => Ring::For(source),
+            Ok(topic) => Ring::For(topic),
             Err(broadcast::error::RecvError::Lagged(_)) => Ring::ForAnybody,
             Err(broadcast::error::RecvError::Closed) => Ring::Over,
         }

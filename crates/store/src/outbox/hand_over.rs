@@ -166,11 +166,11 @@ pub(super) fn stop(connection: &Connection, wanted: &RepliesOf, now: Millis) -> 
         .execute(params![event, wanted.since.0, now.0, STOPPED])?;
     if stopped > 0 {
         trace::note(connection, event, now, NoteKind::Discarded, STOPPED)?;
-        let source: String = connection
-            .prepare_cached("SELECT source FROM inbox_messages WHERE seq = ?1")?
-            .query_row([event], |row| row.get(0))?;
+        let topic = connection
+            .prepare_cached("SELECT source, topic_key FROM inbox_messages WHERE seq = ?1")?
+            .query_row([event], |row| Ok(TopicRef { source: row.get(0)?, topic_key: row.get(1)? }))?;
         // Whoever asks for order may now get what stood behind it.
-        bell::queued_for(&source);
+        bell::queued_for(&topic);
     }
     Ok(stopped)
 }

@@ -2,7 +2,7 @@
 
 use super::{OutboxMessage, bell, of_event, suppress};
 use crate::{StoreError, channel, inbox};
-use cortex_types::{Event, EventId, LeaseToken, Millis, OutboxId, is_machine_channel};
+use cortex_types::{Event, EventId, LeaseToken, Millis, OutboxId, TopicRef, is_machine_channel};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// What a message answers, as far as its receiver can know it.
@@ -88,17 +88,18 @@ pub(super) fn give_back(
     for returned in leases {
         let held = connection
             .prepare_cached(
-                "SELECT seq, source, event_seq FROM outbox_messages
+                "SELECT seq, source, topic_key, event_seq FROM outbox_messages
                  WHERE id = ?1 AND status = 'leased' AND lease_token = ?2",
             )?
             .query_row([returned.id.as_str(), returned.lease.as_str()], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get(2)?))
+                let topic = TopicRef { source: row.get(1)?, topic_key: row.get(2)? };
+                Ok((row.get::<_, i64>(0)?, topic, row.get(3)?))
             })
             .optional()?;
-        let Some((seq, source, event_seq)) = held else { continue };
+        let Some((seq, topic, event_seq)) = held else { continue };
         // The modes may have changed meanwhile: back in the queue it would be sent.
-        bell::queued_for(&source);
-        if let Some(reason) = channel::refusal(connection, event_seq, &source)? {
+        bell::queued_for(&topic);
+        if let Some(reason) = channel::refusal(connection, event_seq, &topic.source)? {
             suppress(connection, seq, &reason, now)?;
             continue;
         }
@@ -130,22 +131,23 @@ pub(super) fn release(
     give_back(connection, &leases.collect::<Vec<_>>(), now)
 }
 
-/// When something of this source becomes claimable by time alone, after now.
+/// When something of this source, or of one topic of it, becomes claimable by time alone, after now.
 pub(super) fn next_due(
     connection: &Connection,
     source: &str,
+    topic_key: Option<&str>,
     now: Millis,
 ) -> Result<Option<Millis>, StoreError> {
     let earliest = |sql: &str| -> Result<Option<i64>, StoreError> {
-        Ok(connection.prepare_cached(sql)?.query_row(params![source, now.0], |row| row.get(0))?)
+        Ok(connection.prepare_cached(sql)?.query_row(params![source, now.0, topic_key], |row| row.get(0))?)
     };
     let waits = earliest(
         "SELECT min(next_attempt_at) FROM outbox_messages
-         WHERE source = ?1 AND status = 'pending' AND next_attempt_at > ?2",
+         WHERE source = ?1 AND status = 'pending' AND next_attempt_at > ?2 AND (?3 IS NULL OR topic_key = ?3)",
     )?;
     let leases = earliest(
         "SELECT min(lease_expires_at) FROM outbox_messages
-         WHERE source = ?1 AND status = 'leased' AND lease_expires_at > ?2",
+         WHERE source = ?1 AND status = 'leased' AND lease_expires_at > ?2 AND (?3 IS NULL OR topic_key = ?3)",
     )?;
     Ok([waits, leases].into_iter().flatten().min().map(Millis))
 }

@@ -4,7 +4,7 @@ use super::{bell, suppress};
 use crate::trace::{self, NoteKind};
 use crate::turn::shorten;
 use crate::{StoreError, channel};
-use cortex_types::{LeaseToken, Millis, OutboxId, OutboxStatus};
+use cortex_types::{LeaseToken, Millis, OutboxId, OutboxStatus, TopicRef};
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub enum DiscardOutcome {
 
 struct Held {
     seq: i64,
-    source: String,
+    topic: TopicRef,
     topic_id: i64,
     event_seq: Option<i64>,
     status: OutboxStatus,
@@ -120,7 +120,7 @@ pub(super) fn nack(
     }
     let error = shorten(nack.error.as_deref().unwrap_or("the connector could not deliver it"));
     // The modes may have changed while the connector held it: back in the queue it would be sent.
-    let refusal = channel::refusal(connection, held.event_seq, &held.source)?;
+    let refusal = channel::refusal(connection, held.event_seq, &held.topic.source)?;
     if let (Some(reason), false) = (refusal, nack.permanent) {
         suppress(connection, held.seq, &reason, now)?;
         note(connection, &held, NoteKind::Nacked, &error, now)?;
@@ -158,7 +158,7 @@ pub(super) fn requeue(
             return Ok(RequeueOutcome::Is(held.status));
         }
     }
-    if let Some(reason) = channel::refusal(connection, held.event_seq, &held.source)? {
+    if let Some(reason) = channel::refusal(connection, held.event_seq, &held.topic.source)? {
         return Ok(RequeueOutcome::HeldBack(reason));
     }
     connection
@@ -168,7 +168,7 @@ pub(super) fn requeue(
         )?
         .execute([held.seq, now.0])?;
     note(connection, &held, NoteKind::Requeued, "a person asked for another try", now)?;
-    bell::queued_for(&held.source);
+    bell::queued_for(&held.topic);
     Ok(RequeueOutcome::Requeued)
 }
 
@@ -198,7 +198,7 @@ pub(super) fn discard(
 fn held(connection: &Connection, id: &OutboxId) -> Result<Option<Held>, StoreError> {
     let found = connection
         .prepare_cached(
-            "SELECT seq, event_seq, status, attempts, lease_token, lease_expires_at, source, topic_id
+            "SELECT seq, event_seq, status, attempts, lease_token, lease_expires_at, source, topic_id, topic_key
              FROM outbox_messages WHERE id = ?1",
         )?
         .query_row([id.as_str()], |row| {
@@ -211,7 +211,7 @@ fn held(connection: &Connection, id: &OutboxId) -> Result<Option<Held>, StoreErr
                     attempts: row.get(3)?,
                     lease: row.get(4)?,
                     lease_expires_at: row.get(5)?,
-                    source: row.get(6)?,
+                    topic: TopicRef { source: row.get(6)?, topic_key: row.get(8)? },
                     topic_id: row.get(7)?,
                 })
             };
@@ -230,7 +230,7 @@ fn let_follow(connection: &Connection, held: &Held) -> Result<(), StoreError> {
         "SELECT 1 FROM outbox_messages WHERE topic_id = ?1 AND status IN ('pending', 'leased') AND seq > ?2",
     )?;
     if behind.exists([held.topic_id, held.seq])? {
-        bell::queued_for(&held.source);
+        bell::queued_for(&held.topic);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Whose topics run next: each source has its share of the turns, and its own word only about what of its own goes first.
 
 use crate::StoreError;
-use cortex_types::{LOCAL_START, Priority, is_local};
+use cortex_types::{LOCAL_START, Priority, is_local, is_owners_source};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,6 +12,31 @@ const SOURCES_MAX: usize = 256;
 const STRANGERS_MAX: usize = 16;
 /// Sorts right behind every source without a key.
 const BEHIND_STRANGERS: &str = "local;";
+
+/// How many turns may be begun, and by whom: a turn may take minutes, and however many others talk, one place is the owner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// Those that are free now.
+    pub free: u32,
+    /// Most turns of all sources together that are not the owner's own.
+    pub others: u32,
+    /// Most of these that nobody's key stands for.
+    pub strangers: u32,
+}
+
+impl Places {
+    /// Of so many in all: one is kept for the owner, and strangers have at most half. A single one is everybody's.
+    pub fn of(all: u32, free: u32) -> Self {
+        Self { free, others: all.saturating_sub(1).max(1), strangers: (all / 2).max(1) }
+    }
+}
+
+impl From<u32> for Places {
+    /// So many for whoever comes.
+    fn from(free: u32) -> Self {
+        Self { free, others: u32::MAX, strangers: u32::MAX }
+    }
+}
 
 /// A topic that is ready, with the event that leads it.
 pub(super) struct Head {
@@ -29,10 +54,31 @@ struct Queue {
 impl Queue {
     /// What is in the background waits for everything that is not. Else the source with the fewest turns goes first: by
     /// calling its events urgent, or by having many, it keeps no other source waiting. Then arrival decides.
-    fn place(&self, running: &BTreeMap<String, usize>) -> Option<(bool, usize, i64)> {
+    fn place(&self, running: &Running) -> Option<(bool, u32, i64)> {
         let head = self.heads.front()?;
-        let running = running.get(&self.sharer).copied().unwrap_or_default();
-        Some((head.priority == Priority::Background.rank(), running, head.seq))
+        Some((head.priority == Priority::Background.rank(), running.of(&self.sharer), head.seq))
+    }
+}
+
+/// How many turns of each sharer run.
+#[derive(Default)]
+struct Running(BTreeMap<String, u32>);
+
+impl Running {
+    fn add(&mut self, sharer: String) {
+        *self.0.entry(sharer).or_default() += 1;
+    }
+
+    fn of(&self, sharer: &str) -> u32 {
+        self.0.get(sharer).copied().unwrap_or_default()
+    }
+
+    /// Whether one more turn of this sharer leaves the others what is theirs.
+    fn has_place(&self, sharer: &str, places: Places) -> bool {
+        let others = || self.0.iter().filter(|(sharer, _)| !is_owners_source(sharer)).map(|(_, turns)| turns);
+        is_owners_source(sharer)
+            || others().sum::<u32>() < places.others
+                && (sharer != LOCAL_START || self.of(sharer) < places.strangers)
     }
 }
 
@@ -41,22 +87,26 @@ fn sharer(source: &str) -> String {
     if is_local(source) { LOCAL_START.to_owned() } else { source.to_owned() }
 }
 
-/// The heads of up to `limit` ready topics in the order in which they may run.
-pub(super) fn heads(connection: &Connection, limit: u32) -> Result<Vec<Head>, StoreError> {
+/// The heads of ready topics, as many as have a place, in the order in which they may run.
+pub(super) fn heads(connection: &Connection, places: Places) -> Result<Vec<Head>, StoreError> {
+    let limit = places.free;
     let sources = ready_sources(connection)?;
-    if let [source] = &sources[..] {
+    if let [source] = &sources[..]
+        && is_owners_source(source)
+    {
         return heads_of(connection, source, limit);
     }
-    let mut running = if sources.is_empty() { BTreeMap::new() } else { running(connection)? };
+    let mut running = if sources.is_empty() { Running::default() } else { running(connection)? };
     let mut queues = Vec::with_capacity(sources.len());
     for source in sources {
         queues.push(Queue { heads: heads_of(connection, &source, limit)?.into(), sharer: sharer(&source) });
     }
     let mut heads = Vec::new();
     while heads.len() < limit as usize {
-        let ready = queues.iter_mut().filter(|queue| !queue.heads.is_empty());
+        let ready = |queue: &&mut Queue| !queue.heads.is_empty() && running.has_place(&queue.sharer, places);
+        let ready = queues.iter_mut().filter(ready);
         let Some(queue) = ready.min_by_key(|queue| queue.place(&running)) else { break };
-        *running.entry(queue.sharer.clone()).or_default() += 1;
+        running.add(queue.sharer.clone());
         heads.extend(queue.heads.pop_front());
     }
     Ok(heads)
@@ -105,12 +155,12 @@ fn heads_of(connection: &Connection, source: &str, limit: u32) -> Result<Vec<Hea
 }
 
 /// How many turns of each sharer run; all of them together are few.
-fn running(connection: &Connection) -> Result<BTreeMap<String, usize>, StoreError> {
+fn running(connection: &Connection) -> Result<Running, StoreError> {
     let mut flying = connection.prepare_cached("SELECT source FROM topics WHERE in_flight IS NOT NULL")?;
     let mut rows = flying.query([])?;
-    let mut running = BTreeMap::new();
+    let mut running = Running::default();
     while let Some(row) = rows.next()? {
-        *running.entry(sharer(&row.get::<_, String>(0)?)).or_default() += 1;
+        running.add(sharer(&row.get::<_, String>(0)?));
     }
     Ok(running)
 }

@@ -1,6 +1,6 @@
 //! Which event runs next: priority, then arrival, one in flight a topic (D7).
 
-use cortex_store::{Claimed, TurnEnd};
+use cortex_store::{Claimed, Places, TurnEnd};
 use cortex_testkit::{TempStore, answered, new_event, topic};
 use cortex_types::{InboxStatus, Millis, NewEvent, Priority, TopicRef};
 
@@ -81,6 +81,29 @@ async fn three_hundred_names_without_a_key_have_one_share_of_the_turns() {
     let next = claim_texts(&store, 3, NOW).await;
     assert_eq!(next[..2], ["mine 1", "mine 2"], "strangers have two turns already");
     assert!(next[2].starts_with("stranger"), "{next:?}");
+}
+
+#[tokio::test]
+async fn one_place_is_the_owners_and_strangers_have_half() {
+    let store = TempStore::create();
+    for number in 0..8 {
+        for source in ["local:x", "telegram"] {
+            let text = format!("{source} {number}");
+            accept(&store, &topic(source, &text), &text, Priority::Urgent).await;
+        }
+    }
+    let flying = store.inbox().claim_next(Places::of(8, 8), NOW).await.unwrap();
+    let of = |source: &str| flying.iter().filter(|claimed| claimed.event.topic.source == source).count();
+    assert_eq!((of("local:x"), of("telegram")), (4, 3), "the eighth is kept");
+    for number in 0..3 {
+        accept(&store, &topic("cli", &number.to_string()), "mine", Priority::Normal).await;
+    }
+    assert_eq!(store.inbox().claim_next(Places::of(8, 1), NOW).await.unwrap().len(), 1);
+    end(&store, &flying[0], answered("done", Vec::new())).await;
+    end(&store, &flying[1], answered("done", Vec::new())).await;
+    let next = store.inbox().claim_next(Places::of(8, 2), NOW).await.unwrap();
+    assert_eq!(next.len(), 2, "his other two go with all the rest");
+    assert_eq!(Places::of(1, 1), Places { free: 1, others: 1, strangers: 1 }, "a single one is everybody's");
 }
 
 #[tokio::test]

@@ -149,19 +149,49 @@ async fn a_lease_that_is_given_back_counts_only_when_its_message_was_sent() {
 }
 
 #[tokio::test]
-async fn the_bell_rings_for_the_source_that_has_something_after_it_is_on_disk() {
+async fn the_bell_rings_for_the_topic_that_has_something_after_it_is_on_disk() {
     let store = TempStore::create();
     let mut bell = store.outbox().listen();
     answer(&store, new_event(&conversation(), "1"), &["a", "b"]).await;
-    assert_eq!(bell.next().await, Ring::For(SOURCE.to_owned()));
+    assert_eq!(bell.next().await, Ring::For(conversation().into()));
     let held = pushed(&store).await;
     let first = held[0].clone();
     store.outbox().ack(first.id, first.lease, NOW).await.unwrap().unwrap();
-    assert_eq!(bell.next().await, Ring::For(SOURCE.to_owned()), "what stood behind it may follow");
+    assert_eq!(bell.next().await, Ring::For(conversation().into()), "what stood behind it may follow");
     let second = held[1].clone();
     store.outbox().ack(second.id.clone(), second.lease, NOW).await.unwrap().unwrap();
     answer(&store, new_event(&topic("other", "c"), "2"), &["c"]).await;
-    assert_eq!(bell.next().await, Ring::For("other".to_owned()), "nothing stood behind the last one");
+    assert_eq!(bell.next().await, Ring::For(topic("other", "c").into()), "nothing stood behind the last one");
     let delivered = store.outbox().find(second.id).await.unwrap().unwrap();
     assert_eq!(delivered.status, OutboxStatus::Delivered);
+}
+
+#[tokio::test]
+async fn sessions_without_a_key_push_out_none_that_has_one() {
+    const KEYLESS_MAX: u32 = 1_000;
+    let store = TempStore::create();
+    let sessions = store.connectors();
+    let digest = |number: u32| {
+        let mut digest = [0; 32];
+        digest[..4].copy_from_slice(&number.to_be_bytes());
+        digest
+    };
+    let session = |is_keyless| ConnectorSession { key: None, is_keyless, binding: None };
+    sessions.open_session([255; 32], session(false), NOW).await.unwrap();
+    for number in 0..=KEYLESS_MAX {
+        let now = Millis(NOW.0 + 1 + i64::from(number));
+        sessions.open_session(digest(number), session(true), now).await.unwrap();
+    }
+    let look = Connection::open(store.path()).unwrap();
+    let keyless: u32 = look
+        .query_row("SELECT count(*) FROM connector_sessions WHERE is_keyless = 1", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(keyless, KEYLESS_MAX, "they have a number of their own");
+    let later = Millis(NOW.0 + 10_000);
+    assert_eq!(sessions.use_session(digest(0), later).await.unwrap(), None, "the longest idle one went");
+    assert!(sessions.use_session(digest(1), later).await.unwrap().is_some());
+    assert!(
+        sessions.use_session([255; 32], later).await.unwrap().is_some(),
+        "the older one with a key stays"
+    );
 }

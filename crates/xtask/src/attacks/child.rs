@@ -50,7 +50,7 @@ const MANIFEST: &str =
 const MAIN: &str = "export default { listTools() { return [{ name: 'notes.list', description: 'Lists notes.', \
     inputSchema: { type: 'object' }, mutatesState: false }]; }, async execute() { return { content: 'none' }; } };";
 
-fn python() -> Result<PathBuf> {
+pub(super) fn python() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join("python3")).find(|path| path.is_file());
     found.context("python3 is not on this machine")

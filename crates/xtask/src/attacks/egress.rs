@@ -8,13 +8,18 @@ use crate::faults::Extent;
 use crate::faults::http::KEY;
 use anyhow::Result;
 use serde_json::json;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-pub(crate) const ATTACKS: &[Attack] = &[Attack {
-    name: "no_spelling_of_loopback_is_reached",
-    statement: "27, 28",
-    extent: Extent::Short,
-    run: spellings,
-}];
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "no_spelling_of_loopback_is_reached",
+        statement: "27",
+        extent: Extent::Short,
+        run: spellings,
+    },
+    Attack { name: "no_redirect_leads_inside", statement: "28", extent: Extent::Short, run: redirects },
+];
 
 /// Hosts that are this machine, its network or its cloud, one way or another.
 const HOSTS: &[&str] = &[
@@ -128,5 +133,62 @@ fn spellings(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     ask_for(&target, 0, &format!("http://{}/x", inside.address))?;
     target.wait_until_idle()?;
     judgement.control(!inside.got().is_empty(), || "not reached where the owner allows it either".to_owned());
+    Ok(())
+}
+
+/// A page that sends its readers elsewhere.
+fn signpost(to: String) -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0))?;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4_096];
+            // The head is all there is, and it fits.
+            let read = stream.read(&mut request).unwrap_or_default();
+            let answer = format!(
+                "HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            );
+            if read > 0 {
+                stream.write_all(answer.as_bytes()).unwrap_or_default();
+            }
+        }
+    });
+    Ok(address)
+}
+
+fn redirects(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let model = FarSide::model(|request| {
+        let (text, is_result) = last_message(request);
+        match text.split_once("read ") {
+            Some((_, url)) if !is_result => calls("http__get", &json!({"url": url.trim()})),
+            _ => says("well"),
+        }
+    })?;
+    let inside = FarSide::page([127, 0, 0, 1], "inside")?;
+    let open = FarSide::page([127, 0, 0, 3], "open")?;
+    let places = [
+        format!("http://{}/x", inside.address),
+        format!("http://localhost:{}/x", inside.address.port()),
+        format!("http://[::ffff:127.0.0.1]:{}/x", inside.address.port()),
+        format!("//{}/x", inside.address),
+        "file:///etc/passwd".to_owned(),
+    ];
+    let posts = places.into_iter().map(signpost).collect::<Result<Vec<_>>>()?;
+    let honest = signpost(format!("http://{}/x", open.address))?;
+    let allowed: Vec<String> =
+        posts.iter().chain([&honest, &open.address]).map(SocketAddr::to_string).collect();
+    let settings = json!({"providers": model.as_provider(), "egressAllow": allowed, "toolTimeoutMs": 3_000});
+    let target = arena.server_with(&Setup { settings, ..Setup::with_real_model() })?;
+    for (number, post) in posts.iter().enumerate() {
+        ask_for(&target, number, &format!("http://{post}/"))?;
+    }
+    target.wait_until_idle()?;
+    let results: String = model.got().iter().map(|got| got.body.clone()).collect();
+    judgement.demand(inside.got().is_empty(), || format!("a redirect led to {:?}", inside.got()));
+    judgement.demand(!results.contains("root:x:0"), || "a redirect led to a file".to_owned());
+    // The person names both, so that nothing but the redirect decides.
+    ask_for(&target, 100, &format!("http://{}/x", open.address))?;
+    target.wait_until_idle()?;
+    judgement.control(!open.got().is_empty(), || "an allowed address is not reached either".to_owned());
     Ok(())
 }

@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use std::fs;
 use std::io::Write;
-use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -28,8 +28,20 @@ pub(crate) const ATTACKS: &[Attack] = &[
         extent: Extent::Short,
         run: |arena, judgement| small_values(arena, judgement, "/v1/chat/completions", 8),
     },
-    Attack { name: "half_messages_on_sockets", statement: "57", extent: Extent::Short, run: half_messages },
+    Attack {
+        name: "half_messages_on_sockets_without_a_key",
+        statement: "57",
+        extent: Extent::Short,
+        run: |arena, judgement| half_messages(arena, judgement, None),
+    },
+    Attack {
+        name: "half_messages_on_sockets_of_one_key",
+        statement: "57",
+        extent: Extent::Short,
+        run: |arena, judgement| half_messages(arena, judgement, Some("slack")),
+    },
     Attack { name: "streams_that_nobody_reads", statement: "57", extent: Extent::Full, run: unread_streams },
+    Attack { name: "pages_that_never_end", statement: "29, 57", extent: Extent::Short, run: endless_pages },
     Attack { name: "bodies_that_never_end", statement: "57", extent: Extent::Short, run: slow_bodies },
     Attack { name: "polls_that_wait", statement: "57", extent: Extent::Short, run: waiting_polls },
     Attack { name: "sockets_without_a_session", statement: "57", extent: Extent::Short, run: bogus_sockets },
@@ -43,11 +55,13 @@ pub(crate) const ATTACKS: &[Attack] = &[
 
 /// Most memory that a flood may cost.
 const GROWTH_MIB_MAX: u64 = 150;
-/// Longest wait of the owner for an answer.
+/// Longest wait of the owner for any answer.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-const ASKED_BESIDE: usize = 7;
+/// Messages of the owner beside a flood; each of them must be answered in time.
+const ASKED_BESIDE: usize = 20;
 /// How long a message says it is that never comes to its end.
 const HALF_BYTES: u64 = 4_000_000;
+const PAUSE: Duration = Duration::from_millis(20);
 
 fn memory_mib(target: &Target, field: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", target.server.pid()))?;
@@ -70,39 +84,68 @@ fn owner_waits(target: &Target, number: usize) -> Result<(Duration, Duration)> {
     Ok((answered, started.elapsed()))
 }
 
-/// Runs a flood on threads until the owner was answered often enough beside it; judges memory and waits.
-fn beside(
+/// A flood while it lasts.
+#[derive(Default)]
+pub(super) struct Tide {
+    is_over: AtomicBool,
+    deeds: AtomicUsize,
+}
+
+impl Tide {
+    pub(super) fn goes_on(&self) -> bool {
+        !self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// One more request, stream or socket of the flood got as far as the server.
+    pub(super) fn count(&self) {
+        self.deeds.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Holds on to what a thread has opened until the flood is over.
+    pub(super) fn hold<T>(&self, open: Vec<T>) {
+        while self.goes_on() {
+            std::thread::sleep(PAUSE);
+        }
+        drop(open);
+    }
+}
+
+/// Runs a flood on threads until the owner was answered often enough beside it; judges memory and the worst wait.
+pub(super) fn beside(
     target: &Target,
     judgement: &mut Judgement,
-    threads: usize,
-    flood: impl Fn(&AtomicBool, usize) + Send + Sync,
+    (threads, deeds_min): (usize, usize),
+    flood: impl Fn(&Tide, usize) + Send + Sync,
 ) -> Result<()> {
     let (before, _) = (memory_mib(target, "VmRSS:")?, owner_waits(target, 1_000)?);
     judgement.control(before > 0, || "no memory is told".to_owned());
-    let stop = AtomicBool::new(false);
+    let tide = Tide::default();
     let waits = std::thread::scope(|scope| {
         for number in 0..threads {
-            let (flood, stop) = (&flood, &stop);
-            scope.spawn(move || flood(stop, number));
+            let (flood, tide) = (&flood, &tide);
+            scope.spawn(move || flood(tide, number));
         }
         // The flood gets a moment to rise.
         std::thread::sleep(Duration::from_secs(2));
         let waits: Result<Vec<_>> = (0..ASKED_BESIDE).map(|number| owner_waits(target, number)).collect();
-        stop.store(true, Ordering::SeqCst);
+        tide.is_over.store(true, Ordering::SeqCst);
         waits
     });
-    let mut waits = match waits {
+    let deeds = tide.deeds.into_inner();
+    judgement.control(deeds >= deeds_min, || format!("the flood was only {deeds} of {deeds_min}"));
+    let waits = match waits {
         Ok(waits) => waits,
         Err(error) => {
             judgement.demand(false, || format!("the owner is not answered: {error:#}"));
             return Ok(());
         }
     };
-    waits.sort();
-    let (answer, health) = waits[waits.len() / 2];
+    let answer = waits.iter().map(|(answer, _)| *answer).max().unwrap_or_default();
+    let health = waits.iter().map(|(_, health)| *health).max().unwrap_or_default();
+    let growth = memory_mib(target, "VmHWM:")?.saturating_sub(before);
+    judgement.measured(format!("{deeds} deeds, worst wait {} ms, +{growth} MiB", answer.as_millis()));
     judgement.demand(answer <= ANSWER_MAX, || format!("the owner waits {answer:?}"));
     judgement.demand(health <= ANSWER_MAX, || format!("/health takes {health:?}"));
-    let growth = memory_mib(target, "VmHWM:")?.saturating_sub(before);
     judgement.demand(growth <= GROWTH_MIB_MAX, || format!("memory grew by {growth} MiB"));
     Ok(())
 }
@@ -110,51 +153,59 @@ fn beside(
 fn small_values(arena: &Arena, judgement: &mut Judgement, path: &str, mib: usize) -> Result<()> {
     let target = arena.server()?;
     let filler = "{\"\":0},".repeat((mib * 1024 * 1024 - 2_048) / 7);
-    let body = match path {
-        "/ingest" => format!(
-            r#"{{"source":"x","externalMessageId":"1","idempotencyKey":"1","topicKey":"t","userId":"u","text":"t","occurredAt":"2026-02-15T20:30:00Z","metadata":{{"a":[{filler}0]}}}}"#
+    let (key, body) = match path {
+        "/ingest" => (
+            target.connector_key("x")?,
+            format!(
+                r#"{{"source":"x","externalMessageId":"1","idempotencyKey":"1","topicKey":"t","userId":"u","text":"t","occurredAt":"2026-02-15T20:30:00Z","metadata":{{"a":[{filler}0]}}}}"#
+            ),
         ),
-        _ => format!(r#"{{"model":"cortex","messages":[{{"role":"user","content":[{filler}{{}}]}}]}}"#),
+        _ => (
+            KEY.to_owned(),
+            format!(r#"{{"model":"cortex","messages":[{{"role":"user","content":[{filler}{{}}]}}]}}"#),
+        ),
     };
-    let request = Request::new("POST", path).owner().header("content-type", "application/json").body(body);
+    let request = Request::new("POST", path).key(&key).header("content-type", "application/json").body(body);
     let port = target.port;
-    beside(&target, judgement, 4, |stop, _| {
-        while !stop.load(Ordering::SeqCst) {
+    beside(&target, judgement, (8, 8), |tide, _| {
+        while tide.goes_on() {
             // Refused or taken: what counts is what it costs.
             drop(request.send(port));
+            tide.count();
         }
     })
 }
 
-fn half_messages(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+fn half_messages(arena: &Arena, judgement: &mut Judgement, source: Option<&str>) -> Result<()> {
     let target = arena.server()?;
+    let key = source.map(|source| target.connector_key(source)).transpose()?;
+    let ask = Request::get("/connector");
+    let ask = key.iter().fold(ask, |ask, key| ask.key(key));
     let sessions: Vec<String> = (0..64)
-        .map(|_| target.ask(&Request::get("/connector")))
+        .map(|_| target.ask(&ask))
         .filter_map(|answer| answer.ok().filter(|answer| answer.code == 200).map(|answer| answer.text()))
         .collect();
     judgement.control(!sessions.is_empty(), || "no session was opened".to_owned());
-    let target_port = target.port;
-    beside(&target, judgement, 4, |stop, number| {
+    let port = target.port;
+    beside(&target, judgement, (4, 4), |tide, number| {
         let mut open: Vec<TcpStream> = Vec::new();
         for session in sessions.iter().skip(number).step_by(4) {
             // Nearly all of a message that never ends, masked with zeros.
-            if let Ok(mut stream) = upgraded(target_port, session) {
+            if let Ok(mut stream) = upgraded(port, session) {
                 let mut frame = vec![0x01, 0xff];
                 frame.extend_from_slice(&HALF_BYTES.to_be_bytes());
                 frame.extend_from_slice(&[0; 4]);
                 frame.resize(HALF_BYTES as usize - 100_000, b'a');
+                tide.count();
                 stream.write_all(&frame).unwrap_or_default();
                 open.push(stream);
             }
         }
-        while !stop.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        drop(open);
+        tide.hold(open);
     })
 }
 
-fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
+pub(super) fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
     let mut stream = connect(port)?;
     let head = format!(
         "GET /connector/{session} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
@@ -167,44 +218,106 @@ fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
+/// A connection that takes in next to nothing until it is read: otherwise the kernel holds whole answers for it.
+fn narrow(port: u16) -> Result<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    socket.set_recv_buffer_size(4 * 1024)?;
+    // The far side's own buffer grows with the size of a segment.
+    socket.set_tcp_mss(536)?;
+    socket.connect(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
+    let stream = TcpStream::from(socket);
+    stream.set_write_timeout(Some(Duration::from_secs(20)))?;
+    Ok(stream)
+}
+
 fn unread_streams(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let deltas: Vec<String> = (0..400).map(|_| "long words ".repeat(100)).collect();
     let script = json!({"answers": [{"when": {"startsWith": "long"}, "deltas": deltas}], "otherwise": {"say": "re: {{user}}"}});
     let target = arena.server_with(&Setup { script, ..Setup::default() })?;
     let port = target.port;
-    let key = target.connector_key("slack")?;
-    beside(&target, judgement, 4, |stop, number| {
+    beside(&target, judgement, (4, 500), |tide, number| {
         let mut open: Vec<TcpStream> = Vec::new();
         for stream in 0..125 {
             let body = json!({"model": "cortex", "stream": true, "user": format!("{number}-{stream}"),
                 "messages": [{"role": "user", "content": format!("long {number}-{stream}")}]});
-            open.extend(Request::post("/v1/chat/completions", &body).key(KEY).start(port).ok());
+            let request = Request::post("/v1/chat/completions", &body).key(KEY);
+            if let Ok(mut connection) = narrow(port)
+                && connection.write_all(&request.bytes(port)).is_ok()
+            {
+                tide.count();
+                open.push(connection);
+            }
         }
-        while !stop.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(50));
+        tide.hold(open);
+    })?;
+    // Now that nobody holds them up, every one of the turns comes to its end.
+    target.wait_until_idle()
+}
+
+/// A page that goes on for as long as it is read; its threads end with us.
+fn endless_page() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0))?;
+    let address = listener.local_addr()?;
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let chunk = format!("10000\r\n{}\r\n", "word ".repeat(13_108).split_at(65_536).0);
+                let head =
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n";
+                let mut goes_on = stream.write_all(head.as_bytes()).is_ok();
+                while goes_on {
+                    goes_on = stream.write_all(chunk.as_bytes()).is_ok();
+                }
+            });
         }
-        drop((open, &key));
-    })
+    });
+    Ok(address)
+}
+
+fn endless_pages(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let page = endless_page()?;
+    let script = json!({"answers": [
+        {"when": {"afterTool": "http.get"}, "say": "it is long"},
+        {"when": {"startsWith": "read"}, "toolCalls": [{"name": "http.get", "arguments": {"url": format!("http://{page}/")}}]},
+    ], "otherwise": {"say": "re: {{user}}"}});
+    let settings = json!({"egressAllow": [page.to_string()]});
+    let target = arena.server_with(&Setup { settings, script, ..Setup::default() })?;
+    let key = target.connector_key("slack")?;
+    let (target_beside, key) = (&target, key.as_str());
+    beside(&target, judgement, (2, 20), |tide, thread| {
+        for number in 0..200 {
+            let (id, topic) = (format!("{thread}-{number}"), format!("t-{thread}-{number}"));
+            let said = Said { source: "slack", topic: &topic, ..Said::at_terminal(&id, "read it") };
+            let taken = target_beside.ingest(key, &said);
+            if !tide.goes_on() {
+                break;
+            }
+            if taken.is_ok_and(|taken| taken.code == 202) {
+                tide.count();
+            }
+        }
+    })?;
+    let told = target.wait_for_message(KEY, "slack", |message| message["text"] == "it is long");
+    judgement.control(told.is_ok(), || "no page was read at all".to_owned());
+    Ok(())
 }
 
 fn slow_bodies(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let target = arena.server()?;
     let port = target.port;
-    beside(&target, judgement, 4, |stop, _| {
+    let head = format!(
+        "POST /ingest HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{{"
+    );
+    beside(&target, judgement, (4, 400), |tide, _| {
         let mut open: Vec<TcpStream> = Vec::new();
-        while !stop.load(Ordering::SeqCst) {
-            if open.len() < 400 {
-                let head = format!(
-                    "POST /ingest HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{{"
-                );
-                if let Ok(mut stream) = connect(port) {
-                    stream.write_all(head.as_bytes()).unwrap_or_default();
-                    open.push(stream);
-                }
-            } else {
-                std::thread::sleep(Duration::from_millis(20));
+        while tide.goes_on() && open.len() < 400 {
+            if let Ok(mut stream) = connect(port) {
+                stream.write_all(head.as_bytes()).unwrap_or_default();
+                tide.count();
+                open.push(stream);
             }
         }
+        tide.hold(open);
     })
 }
 
@@ -213,46 +326,48 @@ fn waiting_polls(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let key = target.connector_key("slack")?;
     let port = target.port;
     let poll = Request::post("/outbox/poll", &json!({"source": "slack", "waitSeconds": 60})).key(&key);
-    beside(&target, judgement, 4, |stop, _| {
+    beside(&target, judgement, (4, 400), |tide, _| {
         let mut open: Vec<TcpStream> = Vec::new();
-        while !stop.load(Ordering::SeqCst) {
-            if open.len() < 400 {
-                open.extend(poll.start(port).ok());
-            } else {
-                std::thread::sleep(Duration::from_millis(20));
+        while tide.goes_on() && open.len() < 400 {
+            if let Ok(stream) = poll.start(port) {
+                tide.count();
+                open.push(stream);
             }
         }
+        tide.hold(open);
     })
 }
 
 fn bogus_sockets(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let target = arena.server()?;
     let port = target.port;
-    beside(&target, judgement, 4, |stop, number| {
+    let knock = |number: usize| upgraded(port, &format!("00000000-0000-4000-8000-00000000000{number}"));
+    beside(&target, judgement, (4, 100), |tide, number| {
         let mut open: Vec<TcpStream> = Vec::new();
-        while !stop.load(Ordering::SeqCst) {
-            open.extend(upgraded(port, &format!("00000000-0000-4000-8000-00000000000{number}")).ok());
+        while tide.goes_on() {
+            open.extend(knock(number).ok());
+            tide.count();
             if open.len() > 200 {
                 open.clear();
             }
         }
     })?;
     // Honest connectors get in beside them.
-    let stop = AtomicBool::new(false);
+    let tide = Tide::default();
     let honest = std::thread::scope(|scope| {
         for number in 0..4 {
-            let stop = &stop;
+            let tide = &tide;
             scope.spawn(move || {
-                while !stop.load(Ordering::SeqCst) {
-                    drop(upgraded(port, &format!("00000000-0000-4000-8000-00000000000{number}")));
+                while tide.goes_on() {
+                    drop(knock(number));
                 }
             });
         }
         let honest = (0..20).filter(|_| Socket::open(&target, Some(KEY), "").is_ok()).count();
-        stop.store(true, Ordering::SeqCst);
+        tide.is_over.store(true, Ordering::SeqCst);
         honest
     });
-    judgement.demand(honest >= 18, || format!("only {honest} of 20 honest connectors came through"));
+    judgement.demand(honest == 20, || format!("only {honest} of 20 honest connectors came through"));
     Ok(())
 }
 
@@ -261,9 +376,9 @@ fn all_urgent(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         "otherwise": {"say": "re: {{user}}"}});
     let target = arena.server_with(&Setup { script, ..Setup::default() })?;
     let key = target.connector_key("slack")?;
-    beside(&target, judgement, 2, |stop, thread| {
-        let mut number = 0;
-        while !stop.load(Ordering::SeqCst) && number < 400 {
+    let (target_beside, key) = (&target, key.as_str());
+    beside(&target, judgement, (2, 50), |tide, thread| {
+        for number in 0..400 {
             let (id, topic) = (format!("{thread}-{number}"), format!("t-{thread}-{number}"));
             let said = Said {
                 source: "slack",
@@ -271,8 +386,13 @@ fn all_urgent(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
                 metadata: json!({"priority": "urgent"}),
                 ..Said::at_terminal(&id, "urgent")
             };
-            drop(target.ingest(&key, &said));
-            number += 1;
+            let taken = target_beside.ingest(key, &said);
+            if !tide.goes_on() {
+                break;
+            }
+            if taken.is_ok_and(|taken| taken.code == 202) {
+                tide.count();
+            }
         }
     })
 }

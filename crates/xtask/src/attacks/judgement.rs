@@ -11,9 +11,16 @@ pub(crate) struct Judgement {
     /// Controls that did not work: then the attack may have missed for another reason.
     dead_controls: Vec<String>,
     broken: Vec<String>,
+    /// What was measured, for the line of the attack.
+    measured: Vec<String>,
 }
 
 impl Judgement {
+    /// A figure that is told whether the attack is held or not.
+    pub(crate) fn measured(&mut self, what: String) {
+        self.measured.push(what);
+    }
+
     /// The same deed by somebody who may: it must work, or the attack shows nothing.
     pub(crate) fn control(&mut self, works: bool, otherwise: impl FnOnce() -> String) {
         self.controls += 1;
@@ -69,7 +76,7 @@ impl Line {
 
 impl Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Judgement { controls, demands, dead_controls, broken } = &self.judgement;
+        let Judgement { controls, demands, dead_controls, broken, measured } = &self.judgement;
         let word = match self.judgement.verdict() {
             Verdict::Held => "held",
             Verdict::NotHeld => "NOT HELD",
@@ -81,6 +88,9 @@ impl Display for Line {
             "{word:<9} {:<52} {:<8} {demands} demands, {controls} controls ({seconds:.1} s)",
             self.name, self.statement
         )?;
+        for what in measured {
+            write!(f, "; {what}")?;
+        }
         for what in broken {
             write!(f, "\n  GOT THROUGH {what}")?;
         }

@@ -11,12 +11,14 @@ use crate::faults::Extent;
 use crate::faults::http::KEY;
 use anyhow::Result;
 use serde_json::{Value, json};
+use std::fs;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "keys_cannot_be_guessed_fast", statement: "8", extent: Extent::Short, run: guessing },
     Attack { name: "a_revoked_key_is_out_at_once", statement: "9", extent: Extent::Short, run: revoked },
+    Attack { name: "no_file_holds_a_usable_key", statement: "6", extent: Extent::Short, run: at_rest },
     Attack { name: "a_key_is_for_one_source", statement: "10", extent: Extent::Short, run: one_source },
     Attack {
         name: "a_connector_key_opens_no_other_route",
@@ -145,6 +147,36 @@ fn takes_a_person(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
             false => judgement.demand(!sees_it, || format!("{user} of {source} is taken for the owner")),
         }
     }
+    Ok(())
+}
+
+fn at_rest(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let key = target.connector_key("telegram")?;
+    let opens = target.ingest(&key, &Said { source: "telegram", ..Said::at_terminal("1", "hello") })?.code;
+    judgement.control(opens == 202, || format!("the key does not open: {opens}"));
+    target.wait_until_idle()?;
+    let home = target.home.path();
+    let log = target.log();
+    drop(target.server);
+    judgement.demand(!log.contains(&key), || "the log has the key".to_owned());
+    let mut names = Vec::new();
+    let mut folders = vec![home];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let bytes = fs::read(&path).unwrap_or_default();
+            let has_it = bytes.windows(key.len()).any(|window| window == key.as_bytes());
+            judgement.demand(!has_it, || format!("{} has the key", path.display()));
+            names.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    judgement
+        .control(names.iter().any(|name| name.ends_with(".db")), || format!("no database among {names:?}"));
     Ok(())
 }
 

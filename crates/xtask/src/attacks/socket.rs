@@ -66,6 +66,10 @@ impl Socket {
         Ok(self.open.send(Message::text(event.to_string()))?)
     }
 
+    pub(crate) fn send(&mut self, event: &Value) -> Result<()> {
+        Ok(self.open.send(Message::text(event.to_string()))?)
+    }
+
     /// The next frame that fits.
     pub(crate) fn wait_for(&mut self, fits: impl Fn(&Value) -> bool) -> Result<Value> {
         let started = Instant::now();

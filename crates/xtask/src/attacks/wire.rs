@@ -55,7 +55,7 @@ impl Request {
         self.key(KEY)
     }
 
-    fn bytes(&self, port: u16) -> Vec<u8> {
+    pub(crate) fn bytes(&self, port: u16) -> Vec<u8> {
         let host = self.host.clone().unwrap_or_else(|| format!("127.0.0.1:{port}"));
         let mut head =
             format!("{} {} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n", self.method, self.path);

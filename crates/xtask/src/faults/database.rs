@@ -3,10 +3,23 @@
 use anyhow::{Context, Result};
 use rusqlite::{Connection, OpenFlags, Row};
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tempfile::TempDir;
 
 const DATABASE: &str = "cortex.db";
+
+/// Overwrites the head of the first page of a table of a stopped server, as a failing disk would.
+pub(crate) fn damage_first_page(home: &Path, table: &str) -> Result<()> {
+    let database = home.join(DATABASE);
+    let connection = Connection::open_with_flags(&database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let sql = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?1";
+    let (page, bytes): (u64, u64) =
+        connection.query_row(sql, [table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    drop(connection);
+    let file = fs::OpenOptions::new().write(true).open(&database)?;
+    Ok(file.write_all_at(&[0; 64], (page - 1) * bytes)?)
+}
 
 /// Everything the checks look at.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,7 @@
 //! The home: whether it is there and private, and what its database says.
 
 use super::Check;
+use crate::escape::one_line;
 use crate::home::Home;
 use cortex_store::{Checkup, HomeCounts, check_up};
 use std::os::unix::fs::PermissionsExt;
@@ -13,6 +14,8 @@ const PRIVATE: [&str; 8] =
 const FILES_MAX: usize = 10_000;
 const NAMED_MAX: usize = 10;
 const DEPTH_MAX: usize = 6;
+/// Longest place of damage that is shown.
+const PLACE_LETTERS_MAX: usize = 400;
 
 /// Whether the home is there and nobody else's; `holds_secrets` when its settings do.
 pub(super) fn checks(home: &Home, holds_secrets: bool) -> Vec<Check> {
@@ -88,8 +91,22 @@ pub(super) fn database(home: &Home, embedder: Option<&str>) -> (Check, Option<Ho
         return (Check::ok("database", "there is none yet; the first start makes it"), None);
     }
     match check_up(&path, embedder.unwrap_or_default()) {
-        Ok(Checkup::Current { schema, counts }) => {
-            (Check::ok("database", format!("schema {schema}")), Some(counts))
+        Ok(Checkup::Current { schema, counts, is_half_checked: false }) => {
+            (Check::ok("database", format!("schema {schema}, no page is damaged")), Some(counts))
+        }
+        Ok(Checkup::Current { schema, counts, is_half_checked: true }) => {
+            let message = format!(
+                "schema {schema}; it is too large to look at every page here, but the server does so once a day"
+            );
+            (Check::ok("database", message), Some(counts))
+        }
+        Ok(Checkup::Damaged { place }) => {
+            let message = format!(
+                "{} is damaged: {}; stop the server, keep a copy of the file, then restore a backup with `cortex restore`",
+                path.display(),
+                one_line(&place, PLACE_LETTERS_MAX)
+            );
+            (Check::problem("database", message), None)
         }
         Ok(Checkup::Older { found, known }) => {
             let message = format!("schema {found}; the next start makes a backup and brings it to {known}");

@@ -51,6 +51,33 @@ pub(super) fn watchdog(status: &ServerStatus) -> Option<Check> {
     })
 }
 
+/// How much of its limits the running server uses.
+pub(super) fn storage(status: &ServerStatus) -> Check {
+    let used = status.storage;
+    let mib = |bytes: u64| bytes.div_ceil(1024 * 1024);
+    let of = |used: u64, max: Option<u64>| match max {
+        Some(max) => format!("{used} of {max}"),
+        None => format!("{used}"),
+    };
+    let line = format!(
+        "events that wait: {} (maxQueuedEvents), MiB of the database: {} (maxDatabaseMiB)",
+        of(used.queued_events, used.queued_events_max),
+        of(mib(used.database_bytes), used.database_bytes_max.map(mib)),
+    );
+    let is_beyond = |part: u64, used: u64, max: Option<u64>| max.is_some_and(|max| used >= max / 10 * part);
+    let is_any = |part| {
+        is_beyond(part, used.queued_events, used.queued_events_max)
+            || is_beyond(part, used.database_bytes, used.database_bytes_max)
+    };
+    if is_any(10) {
+        Check::problem("storage", format!("{line}; new events are refused: raise the limit and restart"))
+    } else if is_any(8) {
+        Check::warning("storage", format!("{line}; raise the limit before new events are refused"))
+    } else {
+        Check::ok("storage", line)
+    }
+}
+
 async fn asked(context: &Context) -> Result<(ServerStatus, MemoryState), Failure> {
     let client = connect::client(context)?;
     Ok((client.status().await?, client.memory_state().await?))

@@ -158,3 +158,33 @@ async fn trust_brings_nobody_what_belongs_to_another() {
         "the owner names it himself"
     );
 }
+
+#[tokio::test]
+async fn a_new_key_for_a_source_ends_the_sockets_of_whom_it_was_trusted_to() {
+    let server = ServerSetup::echoing().start().await;
+    for name in ["m", "other"] {
+        let mut connector = TestConnector::connect(&server, "").await;
+        connector.send(&said_over(name, "c", "0", "hello")).await;
+        connector.event().await;
+        let trusted = server.post("/api/v2/connectors/trust", &json!({ "connectorId": name })).await;
+        assert_eq!(trusted.status, 200, "{}", trusted.text());
+    }
+    let mut trusted = TestConnector::connect(&server, "?ack=1&connectorId=m").await;
+    let mut other = TestConnector::connect(&server, "?ack=1&connectorId=other").await;
+    for (connector, name) in [(&mut trusted, "m"), (&mut other, "other")] {
+        connector.send(&said_over(name, "c", "1", "hello")).await;
+        assert_eq!(connector.event().await["data"]["text"], "You said: hello");
+    }
+    let made = server.post("/api/v2/keys", &json!({ "name": "m", "source": "urn:connector:m" })).await;
+    let key = made.json()["key"].as_str().unwrap().to_owned();
+    assert_eq!(trusted.hear().await, Heard::Closed(Some(4401)), "two never speak for one source");
+    assert!(other.is_alive().await, "another source is none of its business");
+    let mut again = TestConnector::connect(&server, "?ack=1&connectorId=m").await;
+    assert_eq!(again.so_far().await, [] as [Value; 0]);
+    again.send(&said_over("m", "c", "2", "me again")).await;
+    assert_eq!(again.event().await["data"]["code"], "forbidden");
+    let request = server.request("GET", "/connector?connectorId=m").without_key();
+    let session = request.header("authorization", &format!("Bearer {key}")).send().await;
+    let mut keyed = TestConnector::open(server.address(), &session.text(), "?ack=1").await.unwrap();
+    assert_eq!(keyed.event().await["data"]["text"], "You said: hello", "what was not acked is its own now");
+}

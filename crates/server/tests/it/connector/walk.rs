@@ -22,10 +22,13 @@ fn example() -> Value {
     })
 }
 
+/// Whether strict validators take it: the version and the variant of RFC 9562, not the shape alone.
 fn is_uuid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     groups.iter().map(|group| group.len()).collect::<Vec<_>>() == [8, 4, 4, 4, 12]
-        && groups.concat().bytes().all(|byte| byte.is_ascii_hexdigit())
+        && groups.concat().bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        && groups[2].starts_with(['4', '7'])
+        && groups[3].starts_with(['8', '9', 'a', 'b'])
 }
 
 #[tokio::test]
@@ -55,6 +58,9 @@ async fn a_connector_gets_a_session_says_something_and_is_answered() {
         assert_eq!(data["text"], "You said: Hey Cortex, what's on my schedule?");
         assert!(data["messageId"].as_str().unwrap().starts_with("out_"));
         assert_eq!(data.len(), 5, "{outbound}");
+        connector.send_text("{").await;
+        let refused = connector.event().await;
+        assert!(is_uuid(refused["id"].as_str().unwrap()), "{refused}");
         connector.close().await;
     }
 }

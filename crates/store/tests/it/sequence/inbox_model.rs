@@ -47,6 +47,7 @@ impl ModelEvent {
     fn is_like(&self, row: &Event) -> bool {
         (&self.new.id, &self.new.text, self.topic()) == (&row.id, &row.text, row.topic.clone())
             && (self.status, self.attempts, &self.failed_with) == (row.status, row.attempts, &row.error)
+            && self.new.standing == row.standing
     }
 }
 
@@ -67,7 +68,7 @@ pub(super) struct InboxModel {
     /// The lines of each topic: role and content.
     pub(super) history: BTreeMap<TopicRef, Vec<(&'static str, String)>>,
     /// Sources and channels that are off.
-    off: BTreeSet<String>,
+    pub(super) off: BTreeSet<String>,
 }
 
 impl InboxModel {
@@ -123,8 +124,12 @@ impl InboxModel {
 
     fn in_turn(&self, mut ready: Vec<usize>, limit: usize) -> Vec<usize> {
         let source = |index: usize| &self.events[index].new.source;
-        let mut running: Vec<&String> =
-            self.in_state(InboxStatus::Processing).into_iter().map(source).collect();
+        // Whoever came without a key shares its turns with all others who did.
+        let sharer = |index: usize| match source(index) {
+            stranger if stranger.starts_with("local:") => "local:",
+            known => known.as_str(),
+        };
+        let mut running: Vec<&str> = self.in_state(InboxStatus::Processing).into_iter().map(sharer).collect();
         let mut chosen = Vec::new();
         while chosen.len() < limit {
             let leads = |index: usize| {
@@ -132,12 +137,12 @@ impl InboxModel {
                 ready.iter().all(|other| source(*other) != source(index) || rank(index) <= rank(*other))
             };
             let place = |index: &usize| {
-                let turns = running.iter().filter(|running| **running == source(*index)).count();
+                let turns = running.iter().filter(|running| **running == sharer(*index)).count();
                 (self.events[*index].new.priority == Priority::Background, turns, *index)
             };
             let first = ready.iter().copied().filter(|index| leads(*index)).min_by_key(place);
             let Some(first) = first else { break };
-            running.push(source(first));
+            running.push(sharer(first));
             ready.retain(|index| *index != first);
             chosen.push(first);
         }
@@ -266,12 +271,8 @@ impl InboxModel {
         rescued
     }
 
-    /// D18: what waits where everything is off does so until it is not.
-    pub(super) fn set_off(&mut self, off: BTreeSet<String>) {
-        if self.off == off {
-            return;
-        }
-        self.off = off;
+    /// D18: the modes changed; what waits where everything is off does so until it is not.
+    pub(super) fn look_at_all_again(&mut self) {
         let topics: BTreeSet<TopicRef> = self.events.iter().map(ModelEvent::topic).collect();
         for topic in topics {
             let runs = |event: &ModelEvent| event.topic() == topic && event.status == InboxStatus::Processing;
@@ -300,16 +301,20 @@ impl InboxModel {
         }
     }
 
+    /// Whether the channel of an event lets it run.
+    pub(super) fn may_run(&self, id: &EventId) -> bool {
+        self.events.iter().any(|event| event.new.id == *id && !self.off.contains(&event.origin()))
+    }
+
     /// The event that leads a topic: the most urgent, then the oldest; none while one is in flight.
     fn head(&self, topic: &TopicRef) -> Option<usize> {
-        if self.off.contains(&topic.source) {
-            return None;
-        }
         let of_topic = || self.events.iter().enumerate().filter(|(_, event)| event.topic() == *topic);
         if of_topic().any(|(_, event)| event.status == InboxStatus::Processing) {
             return None;
         }
-        let pending = of_topic().filter(|(_, event)| event.status == InboxStatus::Pending);
+        let may_run =
+            |event: &ModelEvent| event.status == InboxStatus::Pending && !self.off.contains(&event.origin());
+        let pending = of_topic().filter(|(_, event)| may_run(event));
         pending.min_by_key(|(index, event)| (event.new.priority, *index)).map(|(index, _)| index)
     }
 

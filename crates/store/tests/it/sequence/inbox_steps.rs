@@ -5,7 +5,9 @@ use super::operation::{Accept, Answer, Claim, InboxOperation};
 use super::world::{Checked, Models, Seeded, World, channel_of, same, told};
 use cortex_store::{FinishedTurn, RetryRefused, StoreError, TurnEnd};
 use cortex_testkit::{new_event, new_reply, sent_again};
-use cortex_types::{AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, Step, StepBody};
+use cortex_types::{
+    AcceptedEvent, Event, EventId, InboxStatus, Millis, NewEvent, Standing, Step, StepBody, is_local,
+};
 use futures::future::join_all;
 use tempfile::TempDir;
 
@@ -49,8 +51,15 @@ impl World {
     fn event_of(&self, accept: &Accept) -> NewEvent {
         let text = format!("text {}", self.steps);
         let topic = &self.topics[accept.topic];
-        let channel = Some(channel_of(&topic.source)).filter(|channel| **channel != topic.source);
-        NewEvent { priority: accept.priority, channel: channel.map(str::to_owned), ..new_event(topic, &text) }
+        let channel = Some(channel_of(&topic.source))
+            .filter(|channel| accept.names_channel && **channel != topic.source);
+        let standing = if is_local(&topic.source) { Standing::Local } else { Standing::Owner };
+        NewEvent {
+            priority: accept.priority,
+            channel: channel.map(str::to_owned),
+            standing,
+            ..new_event(topic, &text)
+        }
     }
 
     async fn accept(&mut self, event: NewEvent) -> Checked {

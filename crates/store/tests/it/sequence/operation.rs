@@ -1,8 +1,11 @@
 //! What can happen to a store, in any order; places are taken modulo what there is.
 
-use cortex_types::Priority;
+use cortex_types::{ChannelMode, Priority};
 use proptest::prelude::*;
 use std::ops::Range;
+
+/// One whose channel has another name, one that is its channel, and two that came without a key.
+pub(super) const SOURCES: usize = 4;
 
 /// One step of a sequence.
 #[derive(Debug, Clone)]
@@ -11,9 +14,13 @@ pub(super) enum Operation {
     Outbox(OutboxOperation),
     Approval(ApprovalOperation),
     Schedule(ScheduleOperation),
-    /// Which of the channels are off from now on.
-    SetOff {
-        off: [bool; 3],
+    /// The modes of the channels from now on.
+    SetModes {
+        modes: [ChannelMode; SOURCES],
+    },
+    /// The channel of the source that has another name is learned, or forgotten again.
+    LearnChannel {
+        is_known: bool,
     },
     AdvanceClock {
         by_ms: i64,
@@ -178,6 +185,8 @@ pub(super) enum Interrupted {
 pub(super) struct Accept {
     pub(super) topic: usize,
     pub(super) priority: Priority,
+    /// Whether the event names its channel where that has another name than its source.
+    pub(super) names_channel: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -251,13 +260,24 @@ fn operation(mix: Mix) -> impl Strategy<Value = Operation> {
         mix.outbox => outbox().prop_map(Operation::Outbox),
         mix.approval => approval().prop_map(Operation::Approval),
         mix.schedule => schedule().prop_map(Operation::Schedule),
-        3 => any::<[bool; 3]>().prop_map(|off| Operation::SetOff { off }),
+        6 => change_of_modes(),
         5 => by_ms.prop_map(|by_ms| Operation::AdvanceClock { by_ms }),
         12 => (-1..2_i64).prop_map(|offset_ms| Operation::AdvanceToNext { offset_ms }),
         mix.kills => Just(Operation::Crash),
         mix.kills => interrupted().prop_map(Operation::CrashDuring),
         mix.kills => Just(Operation::Restart),
     ]
+}
+
+fn change_of_modes() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        2 => prop::array::uniform4(mode()).prop_map(|modes| Operation::SetModes { modes }),
+        1 => prop::bool::weighted(0.7).prop_map(|is_known| Operation::LearnChannel { is_known }),
+    ]
+}
+
+fn mode() -> impl Strategy<Value = ChannelMode> {
+    prop_oneof![4 => Just(ChannelMode::Live), 3 => Just(ChannelMode::Off), 1 => Just(ChannelMode::Shadow)]
 }
 
 fn inbox() -> impl Strategy<Value = InboxOperation> {
@@ -305,7 +325,7 @@ fn approval() -> impl Strategy<Value = ApprovalOperation> {
 
 fn schedule() -> impl Strategy<Value = ScheduleOperation> {
     prop_oneof![
-        3 => (0..6_usize).prop_map(|topic| ScheduleOperation::Add { topic }),
+        3 => (0..2 * SOURCES).prop_map(|topic| ScheduleOperation::Add { topic }),
         8 => decide().prop_map(ScheduleOperation::Decide),
         2 => place().prop_map(|job| ScheduleOperation::DecideLate { job }),
         1 => place().prop_map(|job| ScheduleOperation::Pause { job }),
@@ -336,8 +356,12 @@ fn place() -> impl Strategy<Value = usize> {
 
 fn accept() -> impl Strategy<Value = Accept> {
     let priority = prop::sample::select(Priority::ALL.to_vec());
-    let topic = prop::sample::select(vec![0, 0, 0, 1, 2, 3, 4, 5]);
-    (topic, priority).prop_map(|(topic, priority)| Accept { topic, priority })
+    let topic = prop::sample::select(vec![0, 0, 0, 1, 2, 3, 4, 5, 6, 7]);
+    (topic, priority, prop::bool::weighted(0.7)).prop_map(|(topic, priority, names_channel)| Accept {
+        topic,
+        priority,
+        names_channel,
+    })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {
@@ -353,7 +377,7 @@ fn answer() -> impl Strategy<Value = Answer> {
 }
 
 fn poll() -> impl Strategy<Value = Poll> {
-    (0..3_usize, 1..4_u32, any::<bool>(), prop::sample::select(vec![1, 1, 1, 2, 3]))
+    (0..SOURCES, 1..4_u32, any::<bool>(), prop::sample::select(vec![1, 1, 1, 2, 3]))
         .prop_map(|(topic, max, ordered, times)| Poll { topic, max, ordered, times })
 }
 

@@ -1,8 +1,8 @@
 //! What the outbox should do, said as simply as possible: a list of messages in order of insertion (D2–D5).
 
 use cortex_store::{Acked, DiscardOutcome, LeaseRefused, Nacked, OutboxMessage, OutboxPoll, RequeueOutcome};
-use cortex_types::{LeaseToken, Millis, NewReply, OutboxStatus};
-use std::collections::BTreeSet;
+use cortex_types::{ChannelMode, LeaseToken, Millis, NewReply, OutboxStatus};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Clone)]
@@ -60,8 +60,8 @@ impl ModelMessage {
 pub(super) struct OutboxModel {
     /// In order of insertion.
     pub(super) messages: Vec<ModelMessage>,
-    /// Sources and channels that are off.
-    pub(super) off: BTreeSet<String>,
+    /// Sources and channels that are not live.
+    pub(super) held: BTreeMap<String, ChannelMode>,
 }
 
 impl OutboxModel {
@@ -84,9 +84,10 @@ impl OutboxModel {
 
     /// Why nothing of `origin` leaves for `target`.
     pub(super) fn refusal(&self, origin: &str, target: &str) -> Option<String> {
-        let off =
-            [(target, "target"), (origin, "source")].into_iter().find(|(name, _)| self.off.contains(*name));
-        off.map(|(name, role)| format!("the {role} channel {name} is off"))
+        let mut names = [(target, "target"), (origin, "source")].into_iter();
+        names.find_map(|(name, role)| {
+            self.held.get(name).map(|mode| format!("the {role} channel {name} is {mode}"))
+        })
     }
 
     fn is_held_back(&self, index: usize) -> bool {
@@ -95,8 +96,7 @@ impl OutboxModel {
     }
 
     /// What waits and may no longer leave never does.
-    pub(super) fn set_off(&mut self, off: BTreeSet<String>) {
-        self.off = off;
+    pub(super) fn suppress(&mut self) {
         for index in 0..self.messages.len() {
             if self.messages[index].status == OutboxStatus::Pending && self.is_held_back(index) {
                 self.messages[index].end_lease(OutboxStatus::Suppressed);
@@ -121,7 +121,11 @@ impl OutboxModel {
             if poll.ordered && self.waits_for_another(index, &handed_out) {
                 continue;
             }
-            if self.messages[index].status == OutboxStatus::Leased && self.is_held_back(index) {
+            // What waits was looked at when the modes changed; where a name changed, its target is looked at again.
+            let message = &self.messages[index];
+            let is_looked_at =
+                message.status == OutboxStatus::Leased || self.held.contains_key(&message.reply.topic.source);
+            if is_looked_at && self.is_held_back(index) {
                 self.messages[index].end_lease(OutboxStatus::Suppressed);
                 continue;
             }

@@ -1,6 +1,6 @@
 //! The steps of the outbox: each asks the store and the model the same, and compares their answers.
 
-use super::operation::{Lease, OutboxOperation, Poll};
+use super::operation::{Lease, OutboxOperation, Poll, SOURCES};
 use super::outbox_model::backoff;
 use super::world::{Checked, Models, World, same, told};
 use cortex_store::{Acked, Nack, OutboxPoll, RequeueOutcome};
@@ -113,7 +113,7 @@ impl World {
     }
 
     pub(super) async fn deliver_what_is_due(&mut self) -> Checked {
-        for topic in 0..3 {
+        for topic in 0..SOURCES {
             let request = self.request_of(&Poll { topic, max: 100, ordered: true, times: 1 });
             for delivery in self.poll(&request, 1).await? {
                 let place =

@@ -2,7 +2,7 @@
 
 use super::approval_model::ApprovalModel;
 use super::inbox_model::{InboxModel, restart_notice};
-use super::operation::{Interrupted, Operation, Sequence};
+use super::operation::{Interrupted, Operation, SOURCES, Sequence};
 use super::outbox_model::OutboxModel;
 use super::promise::Promises;
 use super::schedule_model::ScheduleModel;
@@ -12,8 +12,8 @@ use cortex_types::{
     Approval, ChannelMode, ChannelSetting, ChannelSettings, Event, InboxStatus, Millis, NewEvent,
     OutboxStatus, TopicRef,
 };
-use rusqlite::Connection;
-use std::collections::BTreeSet;
+use rusqlite::{Connection, OptionalExtension};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ const HORIZON: Duration = Duration::from_secs(3_600);
 const FOR_EVER: i64 = 1_000_000_000;
 /// A store that has lived through this many sequences is replaced, since every crash copies it.
 const SEQUENCES_A_STORE: usize = 25;
+
+const ALL_LIVE: [ChannelMode; SOURCES] = [ChannelMode::Live; SOURCES];
 
 /// What a source begins with whose channel has another name.
 const CONNECTOR: &str = "urn:connector:";
@@ -75,6 +77,8 @@ pub(super) struct World {
     pub(super) promises: Promises,
     pub(super) now: Millis,
     pub(super) topics: Vec<TopicRef>,
+    modes: [ChannelMode; SOURCES],
+    is_channel_known: bool,
     pub(super) seeded: Seeded,
     /// Answered and not yet written; only with the seeded fault.
     pub(super) unwritten: Option<NewEvent>,
@@ -92,6 +96,8 @@ impl World {
             promises: Promises::default(),
             now: Millis(1_000_000_000_000),
             topics: Vec::new(),
+            modes: ALL_LIVE,
+            is_channel_known: false,
             seeded,
             unwritten: None,
             seen: Vec::new(),
@@ -107,16 +113,22 @@ impl World {
         }
         self.sequences += 1;
         let number = self.sequences;
-        let sources =
-            [format!("{CONNECTOR}telegram {number}"), format!("slack {number}"), format!("local:x {number}")];
+        let sources: [String; SOURCES] = [
+            format!("{CONNECTOR}telegram {number}"),
+            format!("slack {number}"),
+            format!("local:x {number}"),
+            format!("local:y {number}"),
+        ];
         self.topics = ["chat", "group"]
             .iter()
             .flat_map(|key| sources.iter().map(move |source| topic(source, key)))
             .collect();
         (self.models, self.promises, self.unwritten) = (Models::default(), Promises::default(), None);
         self.seen.clear();
-        self.plant().await?;
-        self.set_off([false; 3]).await?;
+        self.is_channel_known = false;
+        self.plant();
+        self.learn_channel(true).await?;
+        self.set_modes(ALL_LIVE).await?;
         self.send_before(sequence.replies_before).await?;
         for operation in &sequence.operations {
             self.steps += 1;
@@ -141,7 +153,8 @@ impl World {
                 self.check_grants().await?;
             }
             Operation::Schedule(operation) => self.schedule_step(operation).await?,
-            Operation::SetOff { off } => self.set_off(off).await?,
+            Operation::SetModes { modes } => self.set_modes(modes).await?,
+            Operation::LearnChannel { is_known } => self.learn_channel(is_known).await?,
             Operation::AdvanceClock { by_ms } => {
                 self.now = Millis(self.now.0 + by_ms);
                 return Ok(());
@@ -172,39 +185,62 @@ impl World {
         if self.unwritten.is_none() { self.check().await } else { Ok(()) }
     }
 
-    /// Modes that hold for all channels: what is not listed is off, and what has another name was learned.
-    async fn set_off(&mut self, off: [bool; 3]) -> Checked {
+    /// Modes that hold for all channels; what is not listed is off.
+    async fn set_modes(&mut self, modes: [ChannelMode; SOURCES]) -> Checked {
+        let is_new = std::mem::replace(&mut self.modes, modes) != modes;
         let mut settings = ChannelSettings { default_mode: ChannelMode::Off, ..ChannelSettings::default() };
-        let mut names = BTreeSet::new();
-        for (topic, is_off) in self.topics.iter().zip(off) {
-            let channel = channel_of(&topic.source);
-            if is_off {
-                names.extend([channel.to_owned(), topic.source.clone()]);
-            }
-            let mode = if is_off { ChannelMode::Off } else { ChannelMode::Live };
-            settings.channels.insert(channel.to_owned(), ChannelSetting { mode, topic: None });
+        for (topic, mode) in self.topics.iter().zip(modes) {
+            let channel = channel_of(&topic.source).to_owned();
+            settings.channels.insert(channel, ChannelSetting { mode, topic: None });
         }
         self.store.channels().set_modes(&settings, self.now).await.map_err(told)?;
-        self.models.inbox.set_off(names.clone());
-        self.models.outbox.set_off(names);
+        self.put_in_force();
+        self.models.outbox.suppress();
+        if is_new {
+            self.models.inbox.look_at_all_again();
+        }
         Ok(())
     }
 
-    /// What a sequence needs before it begins: the channel of a source that has another name, and a seeded fault.
-    async fn plant(&mut self) -> Checked {
+    /// The channel of a source that has another name; while nobody knows it, the source is listed nowhere.
+    async fn learn_channel(&mut self, is_known: bool) -> Checked {
+        if std::mem::replace(&mut self.is_channel_known, is_known) == is_known {
+            return Ok(());
+        }
         let source = self.topics[0].source.clone();
         let channel = channel_of(&source).to_owned();
-        self.store
-            .channels()
-            .learn_source(source, channel)
-            .await
-            .map_err(told)?
-            .map_err(|refusal| refusal.to_string())?;
+        if is_known {
+            let learned = self.store.channels().learn_source(source, channel).await.map_err(told)?;
+            learned.map_err(|refusal| refusal.to_string())?;
+        } else {
+            self.store.channels().forget_source(source).await.map_err(told)?;
+        }
+        self.put_in_force();
+        self.models.inbox.look_at_all_again();
+        Ok(())
+    }
+
+    /// What the modes and the names mean to the models.
+    fn put_in_force(&mut self) {
+        let mut held = BTreeMap::new();
+        for (topic, mode) in self.topics.iter().zip(self.modes) {
+            let channel = channel_of(&topic.source);
+            let is_listed = channel == topic.source || self.is_channel_known;
+            let of_source = if is_listed { mode } else { ChannelMode::Off };
+            held.extend([(channel.to_owned(), mode), (topic.source.clone(), of_source)]);
+        }
+        held.retain(|_, mode| *mode != ChannelMode::Live);
+        let off = held.iter().filter(|(_, mode)| **mode == ChannelMode::Off).map(|(name, _)| name.clone());
+        self.models.inbox.off = off.collect();
+        self.models.outbox.held = held;
+    }
+
+    /// A seeded fault that has to be there before a sequence begins.
+    fn plant(&self) {
         if self.seeded == Seeded::UnclampedCount {
             let connection = Connection::open(self.store.path()).unwrap();
             connection.execute_batch(UNCLAMPED_COUNT).unwrap();
         }
-        Ok(())
     }
 
     /// The seeded fault of a head that is looked up by another rule.
@@ -296,6 +332,7 @@ impl World {
     pub(super) async fn check(&mut self) -> Checked {
         self.seen = self.events().await?;
         self.promises.check(&self.seen)?;
+        self.check_heads()?;
         self.check_watchdog().await?;
         let approvals = self.approvals().await?;
         self.promises.check_waiting(&self.seen, &approvals)?;
@@ -307,7 +344,33 @@ impl World {
         }
     }
 
-    /// I5: nothing is pending while nothing holds its topic, and nothing holds a topic that does not run.
+    /// I5: nothing is pending while nothing holds its topic, read from the rows and not asked of the product; the modes are
+    /// those of the model.
+    fn check_heads(&self) -> Checked {
+        let connection = Connection::open(self.store.path()).unwrap();
+        let mut topics = connection
+            .prepare("SELECT in_flight, head_seq FROM topics WHERE source = ?1 AND topic_key = ?2")
+            .unwrap();
+        for topic in &self.topics {
+            let held: Option<(Option<i64>, Option<i64>)> = topics
+                .query_row([&topic.source, &topic.topic_key], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()
+                .unwrap();
+            let of_topic = || self.seen.iter().filter(|row| row.topic == *topic);
+            let running = of_topic().find(|row| row.status == InboxStatus::Processing).map(|row| row.seq);
+            let next = of_topic()
+                .filter(|row| row.status == InboxStatus::Pending && self.models.inbox.may_run(&row.id))
+                .min_by_key(|row| (row.priority, row.seq))
+                .map(|row| row.seq)
+                .filter(|_| running.is_none());
+            if held.unwrap_or_default() != (running, next) {
+                return Err(format!("I5: {topic:?} is held by {held:?} instead of {:?}", (running, next)));
+            }
+        }
+        Ok(())
+    }
+
+    /// I5: the watchdog, which asks the product's own rule, finds nothing either.
     async fn check_watchdog(&self) -> Checked {
         let is_running = |row: &&Event| row.status == InboxStatus::Processing;
         let running = self.seen.iter().filter(is_running).map(|row| row.seq).collect();
@@ -339,7 +402,8 @@ impl World {
     /// I4 and I9: when time goes on and nobody crashes, everything ends in bounded rounds.
     async fn come_to_an_end(&mut self) -> Checked {
         self.write_late().await?;
-        self.set_off([false; 3]).await?;
+        self.learn_channel(true).await?;
+        self.set_modes(ALL_LIVE).await?;
         self.park_all().await?;
         self.check().await?;
         let rounds = self.models.inbox.events.len() + 4 * self.models.outbox.messages.len() + 8;

@@ -1,4 +1,4 @@
-//! Connections: those that have proved nothing yet are few, and the oldest of them makes room for the next.
+//! ClientConnections: those that have proved nothing yet are few, and the oldest of them makes room for the next.
 
 use crate::share::{Full, Kind, Place, Share};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Connections without a credential that may stay; one more closes the oldest, unless it came a moment ago.
+/// ClientConnections without a credential that may stay; one more closes the oldest, unless it came a moment ago.
 const UNPROVEN_MAX: usize = 1_024;
 /// One more closes the oldest in any case.
 const UNPROVEN_HARD_MAX: usize = 2_048;
@@ -15,10 +15,12 @@ const UNPROVEN_HARD_MAX: usize = 2_048;
 const MOMENT: Duration = Duration::from_secs(1);
 /// What a socket may have sent of a message without being counted: most messages are smaller.
 const UNCOUNTED_BYTES: usize = 4 * 1024;
+/// A control frame of a client: two bytes and its mask.
+const CONTROL_HEAD_BYTES: usize = 6;
 
 /// All connections that have proved nothing yet, the oldest first.
 #[derive(Default)]
-pub(crate) struct Connections(Mutex<Unproven>);
+pub(crate) struct ClientConnections(Mutex<Unproven>);
 
 #[derive(Default)]
 struct Unproven {
@@ -31,8 +33,8 @@ struct Waiting {
     closing: CancellationToken,
 }
 
-impl Connections {
-    pub(crate) fn enter(self: &Arc<Self>) -> Arc<Standing> {
+impl ClientConnections {
+    pub(crate) fn enter(self: &Arc<Self>) -> Arc<ClientConnection> {
         let closing = CancellationToken::new();
         let mut unproven = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let id = unproven.next;
@@ -45,13 +47,14 @@ impl Connections {
             unproven.close_oldest();
         }
         drop(unproven);
-        Arc::new(Standing {
+        Arc::new(ClientConnection {
             id,
             all: Arc::clone(self),
             closing,
             proven: OnceLock::new(),
             message: OnceLock::new(),
-            heard: AtomicUsize::new(0),
+            half: AtomicUsize::new(0),
+            whole: AtomicUsize::new(0),
         })
     }
 
@@ -75,17 +78,20 @@ impl Unproven {
 }
 
 /// What one connection has proved, and what its socket has sent of a message that is not whole.
-pub(crate) struct Standing {
+pub(crate) struct ClientConnection {
     id: u64,
-    all: Arc<Connections>,
+    all: Arc<ClientConnections>,
     closing: CancellationToken,
     /// Its place among the connections of the caller whose credential came first.
     proven: OnceLock<Place>,
     message: OnceLock<Place>,
-    heard: AtomicUsize,
+    /// Bytes of a message that is not whole yet.
+    half: AtomicUsize,
+    /// Bytes of whole messages that were not dealt with yet.
+    whole: AtomicUsize,
 }
 
-impl Standing {
+impl ClientConnection {
     /// Ends when others need the room.
     pub(crate) async fn closed(&self) {
         self.closing.cancelled().await;
@@ -117,28 +123,43 @@ impl Standing {
 
     pub(crate) fn hear(&self, bytes: usize) -> Result<(), Full> {
         let Some(message) = self.message.get() else { return Ok(()) };
-        let heard = self.heard.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if heard > UNCOUNTED_BYTES { message.grow_to(heard) } else { Ok(()) }
+        let half = self.half.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let held = half + self.whole.load(Ordering::Relaxed);
+        if held > UNCOUNTED_BYTES { message.grow_to(held) } else { Ok(()) }
     }
 
-    /// All that was heard has been dealt with.
+    /// What came last is a whole message of so many bytes. At most one read of the next one is behind it, which is small.
+    pub(crate) fn is_whole(&self, bytes: usize) {
+        self.half.store(0, Ordering::Relaxed);
+        self.whole.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What came last is a control frame, perhaps in the middle of a message: only its own bytes are done with.
+    pub(crate) fn is_control(&self, payload: usize) {
+        let bytes = payload + CONTROL_HEAD_BYTES;
+        let half = self.half.load(Ordering::Relaxed);
+        self.half.store(half.saturating_sub(bytes), Ordering::Relaxed);
+    }
+
+    /// All whole messages have been dealt with.
     pub(crate) fn settle(&self) {
-        self.heard.store(0, Ordering::Relaxed);
+        self.whole.store(0, Ordering::Relaxed);
+        let half = self.half.load(Ordering::Relaxed);
         if let Some(message) = self.message.get() {
-            message.clear();
+            message.shrink_to(if half > UNCOUNTED_BYTES { half } else { 0 });
         }
     }
 
     /// Whether the beginning of a message waits for its end.
     pub(crate) fn is_in_message(&self) -> bool {
-        self.heard.load(Ordering::Relaxed) > 0
+        self.half.load(Ordering::Relaxed) > 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::Caller;
+    use crate::auth::{Caller, OwnerDoor};
     use crate::share::{CallerLimits, Shares};
     use std::net::{IpAddr, Ipv4Addr};
 
@@ -148,11 +169,11 @@ mod tests {
 
     #[test]
     fn the_oldest_connection_without_a_credential_makes_room() {
-        let connections = Arc::new(Connections::default());
+        let connections = Arc::new(ClientConnections::default());
         let first = connections.enter();
-        first.prove(&share_of(&Caller::Owner)).unwrap();
+        first.prove(&share_of(&Caller::Owner(OwnerDoor::Key(0)))).unwrap();
         let open: Vec<_> = (0..UNPROVEN_HARD_MAX).map(|_| connections.enter()).collect();
-        assert!(open.iter().all(|standing| !standing.closing.is_cancelled()));
+        assert!(open.iter().all(|connection| !connection.closing.is_cancelled()));
         let newest = connections.enter();
         assert!(open[0].closing.is_cancelled() && !open[1].closing.is_cancelled());
         assert!(!first.closing.is_cancelled() && !newest.closing.is_cancelled());
@@ -163,13 +184,12 @@ mod tests {
 
     #[test]
     fn a_message_is_held_until_it_is_whole() {
-        let connections = Arc::new(Connections::default());
+        let connections = Arc::new(ClientConnections::default());
         let (one, other) = (connections.enter(), connections.enter());
         let share = share_of(&Caller::Anybody);
         one.hear(usize::MAX / 2).unwrap();
         one.begin_messages(&share);
         other.begin_messages(&share);
-        one.settle();
         let mut sent = 0;
         while one.hear(1024 * 1024).is_ok() {
             sent += 1;
@@ -178,6 +198,27 @@ mod tests {
         assert!(other.hear(UNCOUNTED_BYTES).is_ok(), "small messages always pass");
         assert!(other.hear(1024 * 1024).is_err());
         one.settle();
+        assert!(other.hear(1024 * 1024).is_err(), "half a message is held until it is whole");
+        one.is_control(125);
+        one.settle();
+        assert!(other.hear(1024 * 1024).is_err(), "a ping gives nothing back but itself");
+        one.is_whole(1024 * 1024);
+        assert!(other.hear(1024 * 1024).is_err(), "it is not dealt with yet");
+        one.settle();
         assert!(other.hear(1024 * 1024).is_ok());
+    }
+
+    #[test]
+    fn a_control_frame_takes_its_own_bytes_along() {
+        let connection = Arc::new(ClientConnections::default()).enter();
+        connection.begin_messages(&share_of(&Caller::Anybody));
+        connection.hear(6 + 10).unwrap();
+        connection.is_control(10);
+        assert!(!connection.is_in_message());
+        connection.hear(100 + 6).unwrap();
+        connection.is_control(0);
+        assert!(connection.is_in_message());
+        connection.is_control(125);
+        assert!(!connection.is_in_message(), "never less than nothing");
     }
 }

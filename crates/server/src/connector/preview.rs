@@ -1,0 +1,45 @@
+//! Previews over a socket: what is said, while it is said.
+
+use super::dispatch::{ToSocket, WINDOW};
+use super::frame::{self, Inbound};
+use crate::live::{Reader, Waiting, watch};
+use crate::state::AppState;
+use cortex_api::{DeltaData, LiveEvent};
+use cortex_types::EventId;
+use futures::StreamExt;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Passes on what is said while it is said; where the socket cannot keep up, pieces are left out.
+pub(super) fn preview(app: &AppState, to: mpsc::Sender<ToSocket>, event: EventId, inbound: &Inbound) {
+    let app = Arc::clone(app);
+    let causation = inbound.event.external_message_id.clone();
+    let data = DeltaData {
+        connector_id: inbound.claim.connector_id.clone(),
+        conversation_id: inbound.event.topic_key.clone(),
+        text: String::new(),
+        restart: false,
+    };
+    tokio::spawn(async move {
+        let watched = watch(&app.store, &app.bus, event, Reader::Connector, Waiting::GoesOn);
+        let Ok(Some(watched)) = watched.await else { return };
+        let mut watched = std::pin::pin!(watched);
+        loop {
+            let news = tokio::select! {
+                () = to.closed() => return,
+                news = watched.next() => news,
+            };
+            let Some(news) = news else { return };
+            let data = match news {
+                LiveEvent::Delta(delta) => DeltaData { text: delta.text, ..data.clone() },
+                LiveEvent::Restart => DeltaData { restart: true, ..data.clone() },
+                LiveEvent::Done(_) => return,
+            };
+            // Half of the room is kept for messages.
+            if to.capacity() > WINDOW {
+                let frame = frame::delta(data, causation.clone(), app.clock.now());
+                drop(to.try_send(ToSocket::Preview { causation: causation.clone(), frame }));
+            }
+        }
+    });
+}

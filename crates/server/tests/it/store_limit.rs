@@ -1,0 +1,64 @@
+//! Limits on what waits and on what the database holds: each door says which, and how a person gets out.
+
+use crate::sample::{event, with};
+use cortex_store::StoreLimits;
+use cortex_testkit::{ServerSetup, TestConnector, said_over};
+use serde_json::json;
+
+const MIB: u64 = 1024 * 1024;
+
+#[tokio::test]
+async fn a_full_queue_is_503_at_every_door_but_for_the_owner_and_what_makes_room() {
+    let limits = StoreLimits { queued_events_max: 2, ..StoreLimits::none() };
+    let server = ServerSetup::never_answering().store_limits(limits).start().await;
+    let mut socket = TestConnector::connect(&server, "").await;
+    let first = server.accept(&event("1")).await;
+    server.accept(&event("2")).await;
+
+    let words = "2 events wait to be answered, and maxQueuedEvents allows no more: wait until some are answered, or \
+                 raise maxQueuedEvents and restart";
+    let refused = server.post("/ingest", &event("3")).await;
+    let body = json!({ "error": "queue_full", "details": [words], "retryAfterMs": 5_000 });
+    assert_eq!(refused.seen(), (503, body));
+    assert_eq!(refused.header("retry-after"), Some("5"));
+    socket.send(&said_over("matrix", "room", "m1", "hello")).await;
+    let heard = socket.event().await;
+    assert_eq!((&heard["data"]["code"], &heard["data"]["message"]), (&json!("queue_full"), &json!(words)));
+    let asked = json!({ "model": "cortex", "messages": [{ "role": "user", "content": "hello" }] });
+    let chat = server.post("/v1/chat/completions", &asked).await;
+    assert_eq!((chat.status, &chat.json()["error"]["code"]), (503, &json!("queue_full")));
+    assert_eq!(chat.header("retry-after"), Some("5"));
+
+    let again = server.post("/ingest", &event("1")).await;
+    assert_eq!(again.seen(), (200, json!({ "eventId": first, "status": "duplicate_ignored" })));
+    let own = with(event("own"), "source", json!("cli"));
+    assert_eq!(server.post("/ingest", &own).await.status, 202, "the owner's own message has a reserve");
+    assert_eq!(server.post("/outbox/poll", &json!({ "source": "telegram" })).await.status, 200);
+    assert_eq!(server.get("/api/v2/approvals").await.status, 200);
+
+    for (path, code) in [("/health", 503), ("/readyz", 200)] {
+        let word = server.request("GET", path).without_key().send().await;
+        assert_eq!(word.seen(), (code, json!({ "status": "full" })), "{path}");
+    }
+    let status = server.get("/api/v2/status").await.json();
+    assert_eq!(status["degraded"], json!(words));
+    assert_eq!(status["storage"]["queuedEventsMax"], json!(2));
+    let metrics = server.get("/metrics").await.text();
+    for line in ["cortex_store_full 1", "cortex_queued_events 3", "cortex_queued_events_max 2"] {
+        assert!(metrics.lines().any(|found| found == line), "no {line:?} in\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_database_is_503_with_a_code_of_its_own() {
+    let limits = StoreLimits { database_bytes_max: 1, ..StoreLimits::none() };
+    let server = ServerSetup::echoing().store_limits(limits).start().await;
+    let refused = server.post("/ingest", &event("1")).await;
+    assert_eq!((refused.status, &refused.json()["error"]), (503, &json!("storage_full")));
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    let detail = refused.json()["details"][0].as_str().unwrap().to_owned();
+    assert!(detail.contains("raise maxDatabaseMiB"), "{detail}");
+    server.answered(&with(event("own"), "source", json!("cli"))).await;
+    let roomy = StoreLimits { database_bytes_max: 64 * MIB, ..StoreLimits::none() };
+    ServerSetup::echoing().store_limits(roomy).start().await.answered(&event("1")).await;
+}

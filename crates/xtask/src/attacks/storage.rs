@@ -1,0 +1,126 @@
+//! The database under attack: pages that a disk or a neighbour destroyed, and queues that somebody fills.
+
+use super::Attack;
+use super::judgement::Judgement;
+use super::target::{Arena, Said, Setup};
+use super::wire::Request;
+use crate::faults::Extent;
+use crate::faults::database;
+use crate::faults::http::KEY;
+use crate::faults::server::{Home, Server};
+use anyhow::{Context, Result};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "a_damaged_page_closes_every_door",
+        statement: "I13",
+        extent: Extent::Short,
+        run: damaged_page,
+    },
+    Attack {
+        name: "a_full_queue_keeps_the_owner_and_answers_in",
+        statement: "I13",
+        extent: Extent::Short,
+        run: full_queue,
+    },
+    Attack {
+        name: "a_full_database_takes_no_more",
+        statement: "I13",
+        extent: Extent::Short,
+        run: full_database,
+    },
+];
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+fn event(source: &str, id: &str) -> serde_json::Value {
+    json!({"source": source, "externalMessageId": id, "idempotencyKey": id, "topicKey": id, "userId": "u",
+           "text": "hello", "occurredAt": "2026-02-15T20:30:00Z"})
+}
+
+fn ingest(server: &Server, id: &str) -> Result<super::wire::Answer> {
+    Request::post("/ingest", &event("load", id)).key(KEY).send(server.port)
+}
+
+fn damaged_page(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let home = Home::with_script(&arena.program, &super::target::script())?;
+    let server = home.started()?;
+    judgement.control(ingest(&server, "before")?.code == 202, || "a whole database takes nothing".to_owned());
+    let ready = Request::get("/readyz").send(server.port)?;
+    judgement.control(ready.code == 200, || format!("/readyz answers {}", ready.code));
+    server.terminate(PATIENCE)?.context("the server did not stop")?;
+    database::damage_first_page(&home.path(), "audit")?;
+    let server = home.started()?;
+    let started = Instant::now();
+    while Request::get("/readyz").send(server.port)?.code == 200 && started.elapsed() < PATIENCE {
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    for round in 0..3 {
+        let ready = Request::get("/readyz").send(server.port)?;
+        judgement.demand(ready.code == 503 && ready.field("status") == "damaged", || {
+            format!("round {round}: /readyz says {} {}", ready.code, ready.text())
+        });
+        let refused = ingest(&server, &format!("after {round}"))?;
+        judgement.demand(refused.code == 503 && refused.field("error") == "storage_damaged", || {
+            format!("round {round}: /ingest says {} {}", refused.code, refused.text())
+        });
+    }
+    let kept = Request::get("/api/v2/inbox").owner().send(server.port)?;
+    judgement.demand(kept.code == 200 && kept.text().contains("before"), || {
+        format!("what can be read is not: {} {}", kept.code, kept.text())
+    });
+    let status = Request::get("/api/v2/status").owner().send(server.port)?;
+    judgement
+        .demand(status.text().contains("audit, page"), || format!("no place is named: {}", status.text()));
+    Ok(())
+}
+
+fn full_queue(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let script = json!({"model": "script", "otherwise": {"error": {"kind": "hang"}}});
+    let setup = Setup { settings: json!({"maxQueuedEvents": 50}), script, ..Setup::default() };
+    let target = arena.server_with(&setup)?;
+    let codes: Vec<u16> = (0..80)
+        .map(|number| ingest(&target.server, &format!("m{number}")).map(|answer| answer.code))
+        .collect::<Result<_>>()?;
+    let taken = codes.iter().filter(|code| **code == 202).count();
+    judgement.control(taken == 50, || format!("{taken} of 50 were taken"));
+    judgement.demand(codes[50..].iter().all(|code| *code == 503), || format!("{codes:?}"));
+    let refused = ingest(&target.server, "more")?;
+    judgement.demand(refused.field("error") == "queue_full", || refused.text());
+    let own = target.ingest(KEY, &Said::at_terminal("own", "hello"))?;
+    judgement.demand(own.code == 202, || format!("the owner is kept out: {} {}", own.code, own.text()));
+    let ready = target.ask(&Request::get("/readyz"))?;
+    judgement.demand(ready.code == 200 && ready.field("status") == "full", || ready.text());
+    Ok(())
+}
+
+fn full_database(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let setup = Setup { settings: json!({"maxDatabaseMiB": 4}), ..Setup::default() };
+    let target = arena.server_with(&setup)?;
+    let large = |number: usize| {
+        let id = format!("m{number}");
+        let mut event = event("load", &id);
+        event["text"] = json!("x".repeat(500_000));
+        Request::post("/ingest", &event).key(KEY).send(target.port)
+    };
+    let first = large(0)?;
+    judgement.control(first.code == 202, || first.text());
+    let mut last = first;
+    for number in 1..200 {
+        last = large(number)?;
+        if last.code != 202 {
+            break;
+        }
+    }
+    judgement.demand(last.code == 503 && last.field("error") == "storage_full", || {
+        format!("{} {}", last.code, last.text())
+    });
+    let bytes = std::fs::metadata(target.home.path().join("cortex.db"))?.len();
+    judgement.demand(bytes < 64 * 1024 * 1024, || format!("the database has {bytes} bytes"));
+    let own = target.ingest(KEY, &Said::at_terminal("own", "hello"))?;
+    judgement.demand(own.code == 202, || format!("the owner is kept out: {} {}", own.code, own.text()));
+    Ok(())
+}
