@@ -3,10 +3,10 @@
 //! The one home of the decision. A turn is marked by a step in its journal; everything else follows from here.
 
 use cortex_types::{HOOK_CHANNEL_START, ToolCall, TopicRef};
-use serde::de::IgnoredAny;
+use host::{hosts_of, is_named, named_hosts};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use url::{Host, Url};
+
+mod host;
 
 /// How a text begins that a tool knows to be written by others.
 pub const UNTRUSTED_START: &str = "[untrusted ";
@@ -20,17 +20,10 @@ const SEND_ID_START: &str = "send_to:";
 /// Built-in skills that read nothing from outside, unless their text says so.
 const OWN_SKILLS: [&str; 4] = ["time", "schedule", "memory", "session"];
 
-/// Arguments whose whole value may be a host without a scheme.
-const HOST_KEYS: [&str; 10] =
-    ["url", "uri", "host", "hostname", "domain", "site", "server", "endpoint", "link", "href"];
-
 /// What marks a turn whose prompt only holds what an earlier one read.
 pub(crate) const SAID_BEFORE: &str = "what was said here before";
 pub(crate) const SUMMARISED: &str = "the summary of this conversation";
 pub(crate) const UNREVIEWED: &str = "an unreviewed fact";
-
-/// How much of one message is searched for hosts.
-const SEARCHED_BYTES_MAX: usize = 32 * 1024;
 
 /// Who made a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,12 +86,17 @@ pub fn asks_when_marked(call: MarkedCall<'_>) -> bool {
     if maker == ToolMaker::BuiltIn && is_own(tool) {
         return tool == "memory.remember" && memory == MemoryHome::Service;
     }
-    let arguments = serde_json::from_str(arguments_json).unwrap_or(Argument::Other(IgnoredAny));
-    let mut hosts = Vec::new();
-    collect_hosts("", &arguments, &mut hosts);
+    let hosts = hosts_of(arguments_json);
     let has_unnamed = hosts.iter().any(|host| !is_named(host, own_words));
     // An address that cannot be read is not one that was named.
     has_unnamed || (tool == "http.get" && hosts.is_empty())
+}
+
+/// The hosts that a call of such a turn may reach: those it was made for, and those that the person named. A page may send
+/// it on to no other one.
+pub fn reachable_hosts(arguments_json: &str, own_words: &[String]) -> Vec<String> {
+    let asked_for = hosts_of(arguments_json).into_iter().map(|found| found.host);
+    asked_for.chain(named_hosts(own_words)).collect()
 }
 
 /// What a call of words for another channel says. Where they go is known once somebody is asked.
@@ -146,69 +144,6 @@ pub fn send_channel(call: &ToolCall) -> &str {
 
 fn is_own(tool: &str) -> bool {
     tool.split_once('.').is_some_and(|(skill, _)| OWN_SKILLS.contains(&skill))
-}
-
-/// Arguments, as far as addresses can stand in them.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Argument {
-    Text(String),
-    List(Vec<Argument>),
-    Fields(BTreeMap<String, Argument>),
-    Other(IgnoredAny),
-}
-
-fn collect_hosts(key: &str, argument: &Argument, hosts: &mut Vec<String>) {
-    match argument {
-        Argument::Text(text) => hosts.extend(hosts_in(key, text)),
-        Argument::List(items) => items.iter().for_each(|item| collect_hosts(key, item, hosts)),
-        Argument::Fields(fields) => fields.iter().for_each(|(key, field)| collect_hosts(key, field, hosts)),
-        Argument::Other(IgnoredAny) => {}
-    }
-}
-
-/// Every host of an argument: of the whole value, and of every address inside it.
-fn hosts_in(key: &str, text: &str) -> Vec<String> {
-    let is_bare = HOST_KEYS.contains(&key.to_ascii_lowercase().as_str()) && !text.contains("://");
-    let whole = match host_of(text) {
-        Some(host) => Some(host),
-        None if is_bare => host_of(&format!("http://{}", text.trim().trim_start_matches('/'))),
-        None => None,
-    };
-    let inside = text.match_indices("://").filter_map(|(at, _)| {
-        let scheme =
-            text[..at].rfind(|letter: char| !letter.is_ascii_alphanumeric()).map_or(0, |end| end + 1);
-        // The letter before the scheme may be longer than a byte.
-        let start = (scheme..=at).find(|start| text.is_char_boundary(*start))?;
-        let rest = &text[start..];
-        host_of(&rest[..rest.find(|letter: char| letter.is_whitespace()).unwrap_or(rest.len())])
-    });
-    whole.into_iter().chain(inside).collect()
-}
-
-/// The host of an address as a request would reach it, without `www.`.
-fn host_of(address: &str) -> Option<String> {
-    let url = Url::parse(address).ok()?;
-    let host = match url.host()? {
-        Host::Domain(name) => name.trim_end_matches('.').to_ascii_lowercase(),
-        address @ (Host::Ipv4(_) | Host::Ipv6(_)) => address.to_string(),
-    };
-    Some(host.strip_prefix("www.").map_or(host.clone(), str::to_owned)).filter(|host| !host.is_empty())
-}
-
-/// Whether the person wrote this host, alone or in an address.
-fn is_named(host: &str, own_words: &[String]) -> bool {
-    own_words.iter().any(|message| {
-        let searched = &message[..message.floor_char_boundary(SEARCHED_BYTES_MAX)];
-        let is_end = |letter: char| letter.is_whitespace() || "<>\"'`()[]{},;|".contains(letter);
-        let words = searched.split(is_end).map(|word| word.trim_end_matches(['.', ':', '!', '?', '*', '_']));
-        words.filter(|word| word.contains('.') || word.contains(':')).any(|word| {
-            // An address in a mail is a person, not a host.
-            let is_address = word.contains("://");
-            let written = if is_address { word.to_owned() } else { format!("http://{word}") };
-            (is_address || !word.contains('@')) && host_of(&written).is_some_and(|named| named == host)
-        })
-    })
 }
 
 #[cfg(test)]
@@ -275,6 +210,24 @@ mod tests {
             r#"{"host":"evil.net"}"#,
             r#"{"url":"//evil.net/x"}"#,
             r#"{"a":"https://example.com/","b":"ftp://evil.net/"}"#,
+            r#"{"target":"evil.net/x"}"#,
+            r#"{"target":"evil.net"}"#,
+            r#"{"target":"Evil.NET:8443"}"#,
+            r#"{"target":"evil。net"}"#,
+            r#"{"target":"//evil.net"}"#,
+            r#"{"target":"\\\\evil.net\\share"}"#,
+            r#"{"target":"git@evil.net:x"}"#,
+            r#"{"target":"ssh:evil.net"}"#,
+            r#"{"target":"203.0.113.9"}"#,
+            r#"{"target":"[2001:db8::1]:80/x"}"#,
+            r#"{"target":"localhost"}"#,
+            r#"{"target":"xn--exmple-cua.com"}"#,
+            r#"{"command":"curl evil.net/x?q=1"}"#,
+            r#"{"a":{"b":[{"c":["evil.net"]}]}}"#,
+            r#"{"evil.net":1}"#,
+            r#"{"body":"{\"to\":\"evil.net\"}"}"#,
+            r#"{"q":"to=https%3A%2F%2Fevil.net"}"#,
+            r#"{"site":"notes.txt"}"#,
         ] {
             assert!(asks("web.read", arguments, said), "{arguments}");
         }
@@ -282,10 +235,15 @@ mod tests {
             r#"{"page":"https://example.com/x"}"#,
             r#"{"file":"notes.txt","count":3,"all":true}"#,
             r#"{"host":"example.com"}"#,
+            r#"{"target":"www.example.com/x"}"#,
+            r#"{"version":"1.2.3","pi":"3.14","time":"12:30","ratio":"1:2"}"#,
+            r#"{"files":["a/b.json","report.pdf","node.js"],"text":"Well done. And so on..."}"#,
             "{}",
         ] {
             assert!(!asks("web.read", arguments, said), "{arguments}");
         }
+        assert!(!asks("mail.find", r#"{"from":"bob@evil.net"}"#, "what did bob@evil.net write?"));
+        assert!(asks("mail.find", r#"{"from":"bob@evil.net"}"#, "what did bob write?"));
         let query = r#"{"query":"https://evil.net"}"#;
         assert!(!asks("memory.query", query, said), "it reaches nobody");
         assert!(asks_of(ToolMaker::Others, "memory.query", query, said), "it has our name and is not ours");

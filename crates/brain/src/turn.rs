@@ -10,7 +10,8 @@ use crate::trust::{carries_on, without_mark};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
-    ApprovalId, ChatMessage, ChatReply, ChatRequest, Decision, StepBody, ToolCall, ToolEnding, ToolSpec,
+    ApprovalId, ChatMessage, ChatReply, ChatRequest, Decision, Sampling, StepBody, ToolCall, ToolEnding,
+    ToolSpec,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -67,6 +68,8 @@ pub enum CallVerdict {
 pub struct ReadyCall {
     pub call: ToolCall,
     pub clearance: Clearance,
+    /// The model wanted it after it had read what others wrote.
+    pub marked: bool,
 }
 
 /// What a call may run on; looked at once more right before it does.
@@ -281,13 +284,16 @@ impl Turn {
         }
         if !free.is_empty() {
             free.iter().for_each(|(call, mutates)| self.start_call(record, call, *mutates));
-            let ready = free.into_iter().map(|(call, _)| ReadyCall { call, clearance: Clearance::Free });
+            let marked = self.last_answer_is_marked();
+            let ready =
+                free.into_iter().map(|(call, _)| ReadyCall { call, clearance: Clearance::Free, marked });
             return Effect::RunTools(ready.collect());
         }
         // One after the other: what changes something never runs beside another change.
         if let Some((call, clearance)) = allowed.into_iter().next() {
             self.start_call(record, &call, true);
-            return Effect::RunTools(vec![ReadyCall { call, clearance }]);
+            let marked = self.last_answer_is_marked();
+            return Effect::RunTools(vec![ReadyCall { call, clearance, marked }]);
         }
         // The others stay open in the journal and are asked about once a place is free: nobody reads ten questions.
         gated.truncate(OPEN_QUESTIONS_MAX.saturating_sub(asked));
@@ -390,6 +396,7 @@ impl Turn {
             messages,
             tools: if may_call { self.tools.clone() } else { Vec::new() },
             max_output_tokens: None,
+            sampling: Sampling::default(),
         };
         Effect::CallModel { request, marked: self.is_marked() }
     }

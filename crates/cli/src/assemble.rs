@@ -9,7 +9,7 @@ use cortex_models::{
     Embedder, FoundKey, FoundKeys, ModelsConfig, ModelsError, PriceTable, SynapseSetting, Timeouts,
     http_client,
 };
-use cortex_runtime::{EngramSetting, RuntimeConfig};
+use cortex_runtime::{EngramSetting, RuntimeConfig, TokenKey};
 use cortex_server::{CallerLimits, LocalClients, OwnerKey, ReadChannels, ServeConfig};
 use cortex_store::StoreLimits;
 use cortex_tools::{
@@ -64,7 +64,7 @@ pub(crate) fn server(
             .collect(),
         allowed_hosts: settings.allowed_hosts.clone(),
         allowed_origins: settings.allowed_origins.clone(),
-        runtime: flow(settings, effective, home)?,
+        runtime: flow(settings, effective, credentials, home)?,
         read_channels,
         models: models(settings, settings.model.as_ref(), effective, environment)?,
         extraction_models: match &settings.extraction_model {
@@ -90,7 +90,12 @@ pub(crate) fn server(
     })
 }
 
-fn flow(settings: &Settings, effective: &Effective, home: &Home) -> Result<RuntimeConfig, Failure> {
+fn flow(
+    settings: &Settings,
+    effective: &Effective,
+    credentials: &Credentials,
+    home: &Home,
+) -> Result<RuntimeConfig, Failure> {
     let limit = |tokens: u64| (tokens > 0).then_some(tokens);
     Ok(RuntimeConfig {
         max_parallel_topics: settings.max_parallel_topics,
@@ -105,6 +110,9 @@ fn flow(settings: &Settings, effective: &Effective, home: &Home) -> Result<Runti
         outbox_max_attempts: settings.outbox_max_attempts,
         tool_timeout: Duration::from_millis(settings.tool_timeout_ms),
         approval_ttl: Duration::from_secs(60 * u64::from(settings.approval_ttl_minutes)),
+        token_key: credentials
+            .approval_secret()
+            .map_or_else(TokenKey::fresh, |secret| TokenKey::new(secret.expose_secret().as_bytes())),
         approvers: settings.approvers.clone(),
         bare_words: settings.approvals.bare_words,
         undeclared_tools_ask: settings.undeclared_tools == Undeclared::Ask,

@@ -27,6 +27,9 @@ struct CredentialsFile {
     profiles: BTreeMap<String, Profile>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ingest_api_key: Option<Secret>,
+    /// What the tokens of questions are made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    approval_secret: Option<Secret>,
     /// What a newer version wrote here stays.
     #[serde(flatten)]
     more: serde_json::Map<String, serde_json::Value>,
@@ -85,6 +88,10 @@ impl Credentials {
             credentials.file.ingest_api_key = Some(fresh_secret("cxk_"));
             changed = true;
         }
+        if credentials.file.approval_secret.is_none() {
+            credentials.file.approval_secret = Some(fresh_secret("cxa_"));
+            changed = true;
+        }
         if changed {
             credentials.save()?;
         } else {
@@ -103,6 +110,10 @@ impl Credentials {
 
     pub(crate) fn ingest_api_key(&self) -> Option<&SecretString> {
         self.file.ingest_api_key.as_ref().map(|key| &key.0)
+    }
+
+    pub(crate) fn approval_secret(&self) -> Option<&SecretString> {
+        self.file.approval_secret.as_ref().map(|secret| &secret.0)
     }
 
     /// Notes where this home's server listens.
@@ -166,6 +177,9 @@ mod tests {
         let credentials = Credentials::read_or_create(&home, false).unwrap();
         assert_eq!(credentials.token().unwrap().expose_secret(), "mine");
         assert!(credentials.ingest_api_key().unwrap().expose_secret().len() >= 64);
+        let secret = credentials.approval_secret().unwrap().expose_secret().to_owned();
+        let again = Credentials::read_or_create(&home, false).unwrap();
+        assert_eq!(again.approval_secret().unwrap().expose_secret(), secret);
 
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"note\": 1") && text.contains("\"later\""), "{text}");

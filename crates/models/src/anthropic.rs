@@ -7,7 +7,7 @@ use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
-use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
+use cortex_types::{ChatRequest, FinishReason, Sampling, TokenUsage, ToolSpec};
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -101,6 +101,16 @@ fn body(model: &str, request: &ChatRequest) -> Value {
     }
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(tool).collect();
+    }
+    let Sampling { temperature, top_p, stop } = &request.sampling;
+    if let Some(temperature) = temperature {
+        body["temperature"] = json!(temperature);
+    }
+    if let Some(top_p) = top_p {
+        body["top_p"] = json!(top_p);
+    }
+    if !stop.is_empty() {
+        body["stop_sequences"] = json!(stop);
     }
     body
 }

@@ -7,7 +7,7 @@ use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
-use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
+use cortex_types::{ChatRequest, FinishReason, Sampling, TokenUsage, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -97,8 +97,16 @@ fn body(model: &str, request: &ChatRequest) -> Value {
         let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
         body["tools"] = json!([{ "functionDeclarations": declarations }]);
     }
-    if let Some(tokens) = request.max_output_tokens {
-        body["generationConfig"] = json!({ "maxOutputTokens": tokens });
+    let Sampling { temperature, top_p, stop } = &request.sampling;
+    let stop = Some(stop).filter(|stop| !stop.is_empty());
+    let config = [
+        ("maxOutputTokens", request.max_output_tokens.map(|tokens| json!(tokens))),
+        ("temperature", temperature.map(|temperature| json!(temperature))),
+        ("topP", top_p.map(|top_p| json!(top_p))),
+        ("stopSequences", stop.map(|stop| json!(stop))),
+    ];
+    for (name, value) in config.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        body["generationConfig"][name] = value;
     }
     body
 }

@@ -5,7 +5,7 @@ use crate::error::CallError;
 use crate::model::{Model, PieceStream, RelayWire};
 use crate::tool_name;
 use async_trait::async_trait;
-use cortex_types::{ChatMessage, ChatRequest, ToolCall, ToolSpec};
+use cortex_types::{ChatMessage, ChatRequest, Sampling, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -84,6 +84,16 @@ impl OpenAi {
             // OpenAI's newer models refuse the old name, and other servers do not know the new one.
             let is_vendor = self.endpoint.host() == Some("api.openai.com");
             body[if is_vendor { "max_completion_tokens" } else { "max_tokens" }] = json!(tokens);
+        }
+        let Sampling { temperature, top_p, stop } = &request.sampling;
+        if let Some(temperature) = temperature {
+            body["temperature"] = json!(temperature);
+        }
+        if let Some(top_p) = top_p {
+            body["top_p"] = json!(top_p);
+        }
+        if !stop.is_empty() {
+            body["stop"] = json!(stop);
         }
         body
     }

@@ -163,7 +163,7 @@ pub(crate) async fn bare_answer(parts: &Parts, event: &Event) -> Result<Option<T
     if parts.config.bare_words {
         return decide_by(parts, event, ApprovalKey::Id(asked.id.clone()), decision).await.map(Some);
     }
-    let text = bare_word_line(&asked.tool_name);
+    let text = bare_word_line(asked);
     Ok(Some(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] }))
 }
 

@@ -1,6 +1,7 @@
 //! The settings of the flow.
 
 use crate::engram::EngramClient;
+use crate::token::TokenKey;
 use cortex_models::Embedder;
 use cortex_types::ChannelSettings;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ pub struct RuntimeConfig {
     pub outbox_max_attempts: u32,
     pub tool_timeout: Duration,
     pub approval_ttl: Duration,
+    /// What the tokens of questions are made with.
+    pub token_key: TokenKey,
     /// Users who may answer any question.
     pub approvers: Vec<String>,
     /// Whether a plain yes or no decides the one question that is open.
@@ -70,6 +73,7 @@ impl RuntimeConfig {
             outbox_max_attempts: 10,
             tool_timeout: Duration::from_secs(20),
             approval_ttl: Duration::from_secs(15 * 60),
+            token_key: TokenKey::fresh(),
             approvers: Vec::new(),
             bare_words: false,
             undeclared_tools_ask: false,

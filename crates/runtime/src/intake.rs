@@ -64,7 +64,7 @@ impl Intake {
             token_sha256: token_sha256(&answer.token),
             decision: answer.decision,
         });
-        let user_id = speaker.person(&draft.user_id);
+        let user_id = self.0.channels.borrow().person_of(speaker, &draft.user_id);
         // What a program without a key says of itself is no more than that.
         let is_stranger = speaker.standing() == Standing::Local;
         let told = told_relationship(draft.metadata_json.as_deref()).filter(|_| !is_stranger);

@@ -68,7 +68,10 @@ impl OutboxDesk {
     }
 
     async fn claim(&self, request: OutboxPoll) -> Result<Vec<Delivery>, StoreError> {
-        let deliveries = self.0.store.outbox().claim_due(request, self.0.clock.now()).await?;
+        let mut deliveries = self.0.store.outbox().claim_due(request, self.0.clock.now()).await?;
+        for delivery in &mut deliveries {
+            delivery.payload_json = self.handed_out(delivery.payload_json.take());
+        }
         counter!("cortex_outbox_leased_total").increment(deliveries.len() as u64);
         Ok(deliveries)
     }
@@ -90,10 +93,18 @@ impl OutboxDesk {
     ) -> Result<Vec<HandedOver>, StoreError> {
         let attempts_max = self.0.config.outbox_max_attempts;
         let request = HandOver { topic, replies_of, lease: self.usual_lease(), attempts_max };
-        let handed = self.0.store.outbox().hand_over(request, is_followed, self.0.clock.now()).await?;
+        let mut handed = self.0.store.outbox().hand_over(request, is_followed, self.0.clock.now()).await?;
+        for HandedOver { message, .. } in &mut handed {
+            message.payload_json = self.handed_out(message.payload_json.take());
+        }
         let leased = handed.iter().filter(|message| message.lease.is_some()).count();
         counter!("cortex_outbox_leased_total").increment(leased as u64);
         Ok(handed)
+    }
+
+    /// A payload as who is to have the message gets it: what is kept of a question has no token.
+    pub fn handed_out(&self, payload_json: Option<String>) -> Option<String> {
+        self.0.config.token_key.handed_out(payload_json)
     }
 
     /// The reader of these replies stopped them.

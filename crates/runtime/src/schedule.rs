@@ -5,7 +5,7 @@ use crate::scheduler::{event_of, is_off, plan};
 use crate::tool::schedule::ScheduleTools;
 use cortex_brain::{DueRun, next_fires, slot_event_id};
 use cortex_store::{ScheduledJob, StoreError};
-use cortex_tools::{CallContext, ToolCallError, ToolName, ToolRunner};
+use cortex_tools::{CallContext, HostPolicy, ToolCallError, ToolName, ToolRunner};
 use cortex_types::{AcceptedEvent, Millis, SlotRecord, TopicRef};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +46,7 @@ impl ScheduleDesk {
             event: None,
             user_id,
             now: parts.clock.wall(),
+            reach: HostPolicy::AnyPublic,
             cancel: CancellationToken::new(),
         };
         let tools = ScheduleTools {

@@ -8,7 +8,7 @@ use crate::patience::eventually;
 use crate::store::TempStore;
 use cortex_bus::Bus;
 use cortex_models::Models;
-use cortex_runtime::{BootReport, Gardener, IncomingEvent, Runtime, RuntimeConfig};
+use cortex_runtime::{BootReport, Gardener, IncomingEvent, Runtime, RuntimeConfig, TokenKey};
 use cortex_store::TracedEvent;
 use cortex_tools::{Registry, RegistryBuilder};
 use cortex_types::{
@@ -70,6 +70,8 @@ impl RuntimeSetup {
     pub async fn start_on(&self, store: TempStore) -> TestRuntime {
         let folder = store.path().parent().map(Path::to_owned).expect("a database has a folder");
         let mut config = RuntimeConfig::for_workspace(folder.join("workspace"));
+        // One that is started again makes the same tokens.
+        config.token_key = TokenKey::new(b"of the tests");
         (self.flow)(&mut config);
         let bus = Bus::default();
         let runtime =

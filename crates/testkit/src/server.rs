@@ -9,7 +9,7 @@ use crate::patience::eventually;
 use crate::store::memory_folder;
 use axum::Router;
 use cortex_api::Client;
-use cortex_runtime::{EngramSetting, RuntimeConfig};
+use cortex_runtime::{EngramSetting, RuntimeConfig, TokenKey};
 use cortex_server::{CallerLimits, LocalClients, OwnerKey, RunningServer, ServeConfig, start_with_clock};
 use cortex_store::{Durability, StoreLimits};
 use cortex_tools::ToolboxConfig;
@@ -162,6 +162,8 @@ impl ServerSetup {
         runtime.drain = std::time::Duration::ZERO;
         // A script's answers are for the events of a test, unless it wants them extracted.
         runtime.extraction_interval = 0;
+        // A server that is started again makes the same tokens.
+        runtime.token_key = TokenKey::new(b"of the tests");
         (self.flow)(&mut runtime);
         let mut tools = ToolboxConfig::built_in(home.join("data"));
         (self.tools)(&mut tools);

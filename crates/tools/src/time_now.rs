@@ -92,6 +92,7 @@ mod tests {
             event: None,
             user_id: "u".to_owned(),
             now: Millis(1_774_746_000_500),
+            reach: crate::egress::HostPolicy::AnyPublic,
             cancel: CancellationToken::new(),
         };
         let tool = TimeNow::new(TimeZone::get("Europe/Berlin").unwrap());

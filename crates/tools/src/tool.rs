@@ -1,5 +1,6 @@
 //! What a tool is: its definition, where it comes from, and how it is run.
 
+use crate::egress::HostPolicy;
 use async_trait::async_trait;
 use cortex_types::{EventId, Millis, TopicRef};
 use sha2::{Digest, Sha256};
@@ -150,6 +151,8 @@ pub struct CallContext {
     pub event: Option<EventId>,
     pub user_id: String,
     pub now: Millis,
+    /// Public hosts that the call may reach, redirects included.
+    pub reach: HostPolicy,
     /// Cancelled when nobody waits for the result any more.
     pub cancel: CancellationToken,
 }

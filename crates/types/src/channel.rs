@@ -1,7 +1,7 @@
 //! Channels: what each may do.
 
 use crate::status::UnknownStatus;
-use crate::{Standing, is_local, is_reserved_source};
+use crate::{Speaker, Standing, is_local, is_reserved_source, names_its_source};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -230,6 +230,22 @@ impl ChannelSettings {
         is_off
     }
 
+    /// The person behind a user id that a speaker claims. An account in `identities` is a user id with its source
+    /// (`slack/U1`), or a user id alone, which counts where it names its source itself or where the owner's own key
+    /// spoke. From everybody else it is the id of another person, who is named with the source (D17).
+    pub fn person_of(&self, speaker: &Speaker, user_id: &str) -> String {
+        let user = speaker.person(user_id);
+        let is_vouched_for = match speaker.standing() {
+            Standing::Owner => true,
+            Standing::Key | Standing::Trusted => names_its_source(speaker.source(), &user),
+            Standing::Local | Standing::Hook | Standing::Inside => return user,
+        };
+        let with_source = format!("{}/{user}", speaker.source());
+        let is_account = |name: &str| self.identities.values().flatten().any(|account| account == name);
+        let is_anothers = !is_vouched_for && is_account(&user);
+        if is_anothers || is_account(&with_source) { with_source } else { user }
+    }
+
     pub fn relationship_of(&self, user_id: &str) -> Relationship {
         if is_local(user_id) {
             return Relationship::Unknown;
@@ -349,6 +365,32 @@ mod tests {
         assert_eq!(settings.relationship_of("web:ada"), Relationship::Known);
         assert_eq!(settings.relationship_of("eve"), Relationship::Unknown);
         assert_eq!(settings.accounts_of("eve"), Accounts::Only(vec!["eve".to_owned()]));
+    }
+
+    #[test]
+    fn an_account_is_its_persons_on_the_source_that_vouches_for_it() {
+        let mut settings = ChannelSettings::default();
+        let accounts = ["tg:1", "slack:U1", "mail/boss", "home"].map(str::to_owned).to_vec();
+        settings.identities.insert("ada".to_owned(), accounts);
+        let check = |speaker: Speaker, user: &str, expected: &str, relationship| {
+            let person = settings.person_of(&speaker, user);
+            assert_eq!(
+                (person.as_str(), settings.relationship_of(&person)),
+                (expected, relationship),
+                "{user}"
+            );
+        };
+        let (known, unknown) = (Relationship::Known, Relationship::Unknown);
+        check(Speaker::key("telegram"), "tg:1", "tg:1", known);
+        check(Speaker::key("slack"), "slack:U1", "slack:U1", known);
+        check(Speaker::trusted("mail", "m"), "boss", "mail/boss", known);
+        check(Speaker::owner("web"), "tg:1", "tg:1", known);
+        check(Speaker::owner("cli"), "home", "home", known);
+        check(Speaker::key("mail"), "tg:1", "mail/tg:1", unknown);
+        check(Speaker::key("mail"), "home", "mail/home", unknown);
+        check(Speaker::key("slack"), "mail/boss", "slack/mail/boss", unknown);
+        check(Speaker::key("slack"), "boss", "boss", unknown);
+        check(Speaker::local("m"), "tg:1", "local:m:tg:1", unknown);
     }
 
     #[test]

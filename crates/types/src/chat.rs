@@ -46,6 +46,24 @@ pub struct ChatRequest {
     pub messages: Vec<ChatMessage>,
     pub tools: Vec<ToolSpec>,
     pub max_output_tokens: Option<u32>,
+    #[serde(default, skip_serializing_if = "Sampling::is_unset")]
+    pub sampling: Sampling,
+}
+
+/// How an answer is chosen, where a client says so; otherwise that is the provider's matter.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sampling {
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    /// Texts at which the answer ends.
+    pub stop: Vec<String>,
+}
+
+impl Sampling {
+    /// Whether nobody said anything.
+    pub fn is_unset(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Why the model stopped.

@@ -18,6 +18,13 @@ pub fn is_local(name: &str) -> bool {
     name.starts_with(LOCAL_START)
 }
 
+/// Whether a user id says itself which source it is of, as `slack:U1` does, and `tg:1` of telegram.
+pub fn names_its_source(source: &str, user_id: &str) -> bool {
+    let is_of =
+        |start: &str| user_id.strip_prefix(start).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1);
+    is_of(source) || (source == "telegram" && is_of("tg"))
+}
+
 /// Whether only the owner speaks through a source.
 pub fn is_owners_source(source: &str) -> bool {
     source == CLI_SOURCE || source == OPENAI_SOURCE

@@ -8,8 +8,8 @@ use crate::run::Run;
 use crate::sample::{Load, median};
 use async_trait::async_trait;
 use cortex_tools::{
-    CallContext, Mutation, Registry, SkillOptions, SkillSet, ToolCallError, ToolDefinition, ToolName,
-    ToolOutcome, ToolRunner, ToolSource, TrustStore, TrustStoreError,
+    CallContext, HostPolicy, Mutation, Registry, SkillOptions, SkillSet, ToolCallError, ToolDefinition,
+    ToolName, ToolOutcome, ToolRunner, ToolSource, TrustStore, TrustStoreError,
 };
 use cortex_types::{Millis, TopicRef};
 use std::collections::HashMap;
@@ -93,6 +93,7 @@ impl Bench {
             event: None,
             user_id: "bench".to_owned(),
             now: Millis(0),
+            reach: HostPolicy::AnyPublic,
             cancel: CancellationToken::new(),
         };
         Ok(Self { registry, context })

@@ -1,17 +1,18 @@
 //! Approvers: who may answer questions that others were asked.
 
-use cortex_types::{Event, Standing};
+use cortex_types::{Event, Standing, names_its_source};
 
 /// Whether the settings let the sender of an event answer for others. The source has to vouch for him: an entry is a user id
 /// with its source (`slack/U1`), or a user id alone, which counts where it names its source itself (`slack:U1`) or
 /// where the owner's own key spoke.
 pub fn is_approver(approvers: &[String], event: &Event) -> bool {
-    let (source, user) = (&event.topic.source, &event.user_id);
-    let names_its_source =
-        || user.strip_prefix(source.as_str()).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1);
+    let (source, person) = (event.topic.source.as_str(), event.user_id.as_str());
+    // A person may be named with the source already (D17).
+    let named = person.strip_prefix(source).and_then(|rest| rest.strip_prefix('/'));
+    let user = named.unwrap_or(person);
     let is_known_by_id = match event.standing {
         Standing::Owner => true,
-        Standing::Key | Standing::Trusted => names_its_source(),
+        Standing::Key | Standing::Trusted => names_its_source(source, user),
         Standing::Local | Standing::Hook | Standing::Inside => return false,
     };
     let with_source = format!("{source}/{user}");
@@ -60,6 +61,9 @@ mod tests {
         check(Standing::Key, "slack", "slack:U1", true);
         check(Standing::Key, "mail", "boss", true);
         check(Standing::Trusted, "mail", "boss", true);
+        check(Standing::Key, "mail", "mail/boss", true);
+        check(Standing::Key, "telegram", "tg:1", true);
+        check(Standing::Key, "slack", "mail/boss", false);
         check(Standing::Key, "mail", "tg:1", false);
         check(Standing::Key, "mail", "slack:U1", false);
         check(Standing::Key, "slack", "boss", false);

@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.detached {
         leave_terminal()?;
     }
-    let own = [credentials.token(), credentials.ingest_api_key()].into_iter().flatten().cloned();
+    let own = [credentials.token(), credentials.ingest_api_key(), credentials.approval_secret()];
+    let own = own.into_iter().flatten().cloned();
     let redactor = Redactor::new(assemble::secrets(&settings, &context.environment).into_iter().chain(own));
     let sink = if args.detached { LogSink::File(home.log_file()) } else { LogSink::Stderr };
     logging::start(&settings.log_level, sink, redactor)

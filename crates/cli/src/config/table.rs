@@ -212,7 +212,7 @@ pub(crate) const KEYS: &[Key] = &[
         "identities",
         Kind::Identities,
         Fallback::EmptyObject,
-        "Whose accounts belong together: {\"<name>\": [\"<userId>\", …]}. With none, all users are one owner.",
+        "Whose accounts belong together: {\"<name>\": [\"<source>/<userId>\", …]}. A user id alone counts where it begins with its source, as slack:U1 and tg:1 do, or comes with your own key. With none, all users are one owner.",
     ),
     key(
         "connectors",

@@ -124,9 +124,19 @@ fn a_chat_answers_its_newest_question() {
     assert!(prompt.starts_with("May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: "), "{prompt}");
     let (verbatim, rest) = rest.split_once("  what: \"stretch\"\n").unwrap();
     assert!(verbatim.contains("\n\n    cron 0 9 * * 1-5 in UTC\n"), "{verbatim}");
-    let told = "I am waiting for your answer about schedule.create, and a plain word does not decide it. Press Approve or Deny \
-                under the question, or send the exact words that stand there. `cortex approvals list` shows it, too.\n";
-    let rest = rest.strip_prefix(told).unwrap();
+    let (told, rest) = rest.split_once("type /approve or /deny.\n").unwrap();
+    let asks =
+        "I am still waiting for your answer: May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: ";
+    let (next, how) = told.strip_prefix(asks).unwrap().split_once('\n').unwrap();
+    assert!(next.ends_with('.') && next.len() < 20, "{told}");
+    let id =
+        how.split('`').nth(1).and_then(|command| command.strip_prefix("cortex approvals approve ")).unwrap();
+    let expected = format!(
+        "A plain yes or no does not decide it. Run `cortex approvals approve {id}` or `cortex approvals deny {id}`; \
+         in `cortex chat`, "
+    );
+    assert_eq!(how, expected);
+    assert_eq!(cortex.json(&["approvals", "show", id, "--json"])["status"], "approved", "the words work");
     assert_eq!(rest, "Approved: schedule.create runs now.\nSo be it.\n");
     assert_eq!(
         ran.stderr,

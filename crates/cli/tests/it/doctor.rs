@@ -236,6 +236,8 @@ fn two_users_without_identities_are_named_until_identities_are_set() {
     check_found(&cortex, "users", "warning", "tg:1, tg:2, tg:3, tg:4, tg:5 and more count as one owner");
     assert_eq!(cortex.run(&["stop"]).code, Some(0));
     check_found(&cortex, "users", "warning", "count as one owner");
+    let cortex = cortex.with_file(r#"{"identities": {"ada": ["tg:1", "ada"]}}"#);
+    check_found(&cortex, "users", "warning", "ada in identities names no source");
     let cortex = cortex.with_file(r#"{"identities": {"ada": ["tg:1", "web:ada"]}}"#);
     check_found(&cortex, "users", "ok", "");
 }

@@ -1,7 +1,7 @@
 //! A chat completion request in our own words, for providers that speak another protocol.
 
 use super::{RelayPath, RelayRequest};
-use cortex_types::{ChatMessage, ChatRequest, ToolCall, ToolSpec};
+use cortex_types::{ChatMessage, ChatRequest, Sampling, ToolCall, ToolSpec};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -24,7 +24,11 @@ pub(super) fn request(kind: &str, request: &RelayRequest) -> Result<Translated, 
 
 fn read(body: &Value) -> Result<Translated, String> {
     refuse_what_has_no_place(body)?;
-    let mut question = ChatRequest { max_output_tokens: max_tokens(body), ..ChatRequest::default() };
+    let mut question = ChatRequest {
+        max_output_tokens: max_tokens(body),
+        sampling: sampling(body)?,
+        ..ChatRequest::default()
+    };
     let mut names = HashMap::new();
     let messages = body["messages"].as_array().ok_or("messages is not a list")?;
     for message in messages {
@@ -79,6 +83,20 @@ fn refuse_what_has_no_place(body: &Value) -> Result<(), String> {
 fn max_tokens(body: &Value) -> Option<u32> {
     let asked = body["max_completion_tokens"].as_u64().or(body["max_tokens"].as_u64())?;
     u32::try_from(asked).ok()
+}
+
+fn sampling(body: &Value) -> Result<Sampling, String> {
+    let number = |name: &str| match body[name].as_f64() {
+        None if !body[name].is_null() => Err(format!("{name} is not a number")),
+        number => Ok(number),
+    };
+    let listed = || serde_json::from_value(body["stop"].clone());
+    let stop = match body["stop"].as_str() {
+        Some(text) => vec![text.to_owned()],
+        None if body["stop"].is_null() => Vec::new(),
+        None => listed().map_err(|_| "stop is not a list of texts".to_owned())?,
+    };
+    Ok(Sampling { temperature: number("temperature")?, top_p: number("top_p")?, stop })
 }
 
 fn text_in(content: &Value) -> Result<String, String> {
@@ -139,7 +157,7 @@ mod tests {
     #[test]
     fn messages_tools_and_results_are_understood() {
         let translated = read(&json!({
-            "max_tokens": 9, "temperature": 0.1, "stream_options": { "include_usage": true },
+            "max_tokens": 9, "temperature": 0.1, "top_p": 0.5, "stop": "END", "stream_options": { "include_usage": true },
             "messages": [
                 { "role": "system", "content": "brief" },
                 { "role": "user", "content": [{ "type": "text", "text": "weather?" }] },
@@ -153,6 +171,8 @@ mod tests {
         assert!(translated.with_usage);
         let question = translated.question;
         assert_eq!((question.system.as_str(), question.max_output_tokens), ("brief", Some(9)));
+        let stop = vec!["END".to_owned()];
+        assert_eq!(question.sampling, Sampling { temperature: Some(0.1), top_p: Some(0.5), stop });
         assert_eq!(question.messages[0], ChatMessage::User { text: "weather?".to_owned() });
         let result = ChatMessage::Tool {
             call_id: "c1".to_owned(),
@@ -177,6 +197,9 @@ mod tests {
         assert_eq!(with("tool_choice", json!("required")), "tool_choice is neither auto nor none");
         assert_eq!(with("logprobs", json!(true)), "logprobs is set");
         assert_eq!(with("logprobs", json!(false)), "");
+        assert_eq!(with("temperature", json!("warm")), "temperature is not a number");
+        assert_eq!(with("stop", json!([1])), "stop is not a list of texts");
+        assert_eq!(with("stop", json!(["a", "b"])), "");
         let image = json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": {} }] }]);
         assert_eq!(with("messages", image), "a message has a part of the type image_url");
         let orphan = json!([{ "role": "tool", "tool_call_id": "x", "content": "" }]);

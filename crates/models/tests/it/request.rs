@@ -3,7 +3,7 @@
 use crate::far_side::{Act, FarSide, Received, error, events, openai, response};
 use crate::setup::{ask_listening, config, models, openai_at, profiles, text, user};
 use cortex_models::{ModelsConfig, SynapseSetting};
-use cortex_types::{ChatMessage, ChatRequest, ToolCall, ToolSpec};
+use cortex_types::{ChatMessage, ChatRequest, Sampling, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
 /// Everything a history can hold: an old answer first, a call with bad arguments, an error, neighbours of one role.
@@ -39,6 +39,7 @@ fn conversation() -> ChatRequest {
             input_schema_json: r#"{"type":"object","properties":{"text":{"type":"string"}}}"#.to_owned(),
         }],
         max_output_tokens: Some(1000),
+        sampling: Sampling { temperature: Some(0.25), top_p: Some(0.5), stop: vec!["END".to_owned()] },
     }
 }
 
@@ -76,6 +77,9 @@ async fn openai_gets_a_chat_completion_request() {
     let expected = json!({
         "model": "gpt-4o",
         "max_tokens": 1000,
+        "temperature": 0.25,
+        "top_p": 0.5,
+        "stop": ["END"],
         "stream": true,
         "stream_options": { "include_usage": true },
         "messages": [
@@ -118,6 +122,9 @@ async fn anthropic_gets_a_messages_request() {
     let expected = json!({
         "model": "claude-x",
         "max_tokens": 1000,
+        "temperature": 0.25,
+        "top_p": 0.5,
+        "stop_sequences": ["END"],
         "stream": true,
         "system": [
             { "type": "text", "text": "Be brief.", "cache_control": { "type": "ephemeral" } },
@@ -166,7 +173,8 @@ async fn google_gets_a_generate_content_request() {
     assert_eq!(request.header("x-goog-api-key"), Some("k-1"));
     let expected = json!({
         "systemInstruction": { "parts": [{ "text": "Be brief. It is noon." }] },
-        "generationConfig": { "maxOutputTokens": 1000 },
+        "generationConfig":
+            { "maxOutputTokens": 1000, "temperature": 0.25, "topP": 0.5, "stopSequences": ["END"] },
         "contents": [
             { "role": "user", "parts": [{ "text": "(earlier messages are not shown)" }] },
             { "role": "model", "parts": [{ "text": "Good morning." }] },

@@ -1,9 +1,10 @@
-//! Asks a person about calls and suspends the turn; the token is only in the prompt.
+//! Asks a person about calls and suspends the turn; of the token only a digest is kept.
 
 use crate::effect::check_calls::prepare;
 use crate::effect::send::targeted;
 use crate::mint;
 use crate::runtime::Parts;
+use crate::token::{APPROVE, DENY};
 use cortex_brain::{Asking, CallVerdict, Question};
 use cortex_store::{AskedApproval, StoreError};
 use cortex_tools::ToolSource;
@@ -112,7 +113,6 @@ struct Asked<'a> {
 fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
     let now = parts.clock.now();
     let expires_at = now.after(parts.config.approval_ttl);
-    let token = new_token();
     let question = Question::of(&Asking {
         tool: about.tool,
         is_built_in: about.is_built_in,
@@ -123,6 +123,7 @@ fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
         now,
     });
     let id = ApprovalId::from_ulid(mint::ulid_at(now));
+    let token = parts.config.token_key.token_of(&id);
     let text = question.text();
     let payload = PromptPayload {
         approval_id: id.clone(),
@@ -130,8 +131,8 @@ fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
         verbatim: question.verbatim,
         preview_chars: question.preview_chars,
         buttons: vec![
-            PromptButton { label: "Approve".to_owned(), data: format!("{token}:approve") },
-            PromptButton { label: "Deny".to_owned(), data: format!("{token}:deny") },
+            PromptButton { label: "Approve".to_owned(), data: APPROVE.to_owned() },
+            PromptButton { label: "Deny".to_owned(), data: DENY.to_owned() },
         ],
     };
     let prompt = NewReply {
@@ -156,10 +157,4 @@ fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
 
 pub(crate) fn token_sha256(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
-}
-
-/// 128 bits of the system's randomness; with `:approve` it fits the 64 bytes of a Telegram button.
-fn new_token() -> String {
-    let secret: u128 = rand::random();
-    format!("apr_{}", ulid::Ulid::from(secret))
 }

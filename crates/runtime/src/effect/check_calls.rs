@@ -3,7 +3,7 @@
 use crate::runtime::Parts;
 use cortex_brain::{CallVerdict, MarkedCall, MemoryHome, ToolMaker, asks_when_marked, bind};
 use cortex_store::StoreError;
-use cortex_tools::{CallContext, CheckedCall, Mutation, ToolDefinition, ToolSource};
+use cortex_tools::{CallContext, CheckedCall, HostPolicy, Mutation, ToolDefinition, ToolSource};
 use cortex_types::{Event, Standing, ToolCall, is_machine_channel};
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +48,7 @@ pub(crate) async fn check_calls(
 const OWN_WORDS_MAX: u32 = 200;
 
 /// What the person themselves said in this topic, the message of this turn included.
-async fn own_words(parts: &Parts, event: &Event) -> Result<Vec<String>, StoreError> {
+pub(crate) async fn own_words(parts: &Parts, event: &Event) -> Result<Vec<String>, StoreError> {
     let history = parts.store.history();
     let mut words = history.words_of(event.topic.clone(), event.user_id.clone(), OWN_WORDS_MAX).await?;
     if !is_machine_channel(&event.channel) {
@@ -128,6 +128,7 @@ pub(crate) fn call_context(parts: &Parts, event: &Event, cancel: &CancellationTo
         event: Some(event.id.clone()),
         user_id: event.user_id.clone(),
         now: parts.clock.wall(),
+        reach: HostPolicy::AnyPublic,
         cancel: cancel.clone(),
     }
 }

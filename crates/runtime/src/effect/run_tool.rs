@@ -1,10 +1,10 @@
 //! Runs tool calls whose start is on record; what changes something is checked against its approval once more.
 
-use crate::effect::check_calls::{asks_first, binding_of, call_context, maker_of, prepare};
+use crate::effect::check_calls::{asks_first, binding_of, call_context, maker_of, own_words, prepare};
 use crate::runtime::Parts;
-use cortex_brain::{Clearance, ReadyCall, ToolResult, UNTRUSTED_START, is_untrusted_output};
+use cortex_brain::{Clearance, ReadyCall, ToolResult, UNTRUSTED_START, is_untrusted_output, reachable_hosts};
 use cortex_store::StoreError;
-use cortex_tools::{CheckedCall, ToolCallError, ToolDefinition, ToolSource};
+use cortex_tools::{CallContext, CheckedCall, HostPolicy, ToolCallError, ToolDefinition, ToolSource};
 use cortex_types::{Approval, ApprovalStatus, Event, ToolEnding};
 use fail::fail_point;
 use futures::future::join_all;
@@ -34,7 +34,10 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
         Err(NotCleared { text, ending }) => return result(text, ending, false),
     };
     fail_point!("tool.before_run");
-    let context = call_context(parts, event, cancel);
+    let context = match with_reach(parts, event, ready, call_context(parts, event, cancel)).await {
+        Ok(context) => context,
+        Err(error) => return result(format!("not run: {error}"), ToolEnding::Refused, false),
+    };
     let ran = parts.tools.run(&cleared, &context, parts.config.tool_timeout).await;
     fail_point!("tool.after_run");
     // A refusal or a break may be told in words of the far side; only a time that is over is told in ours.
@@ -56,6 +59,22 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
     let untrusted =
         is_its_own_text && is_untrusted_output(maker_of(definition), definition.name.as_str(), &text);
     result(text, ending, untrusted)
+}
+
+/// What a marked turn wants goes to hosts that it was allowed for, wherever a page sends it on to.
+async fn with_reach(
+    parts: &Parts,
+    event: &Event,
+    ready: &ReadyCall,
+    context: CallContext,
+) -> Result<CallContext, StoreError> {
+    if !ready.marked {
+        return Ok(context);
+    }
+    let hosts = reachable_hosts(&ready.call.arguments_json, &own_words(parts, event).await?);
+    let with_www = hosts.iter().flat_map(|host| [host.clone(), format!("www.{host}")]);
+    let patterns = with_www.filter_map(|host| host.parse().ok()).collect();
+    Ok(CallContext { reach: HostPolicy::Only(patterns), ..context })
 }
 
 /// What others wrote is data to the model. Built-ins mark by themselves what they bring from outside.

@@ -207,7 +207,13 @@ impl Stage {
 
     /// The questions among them.
     pub(crate) async fn prompts(&self) -> Vec<OutboxMessage> {
-        self.outbox().await.into_iter().filter(|message| message.text.starts_with(PROMPT)).collect()
+        let prompts = self.outbox().await.into_iter().filter(|message| message.text.starts_with(PROMPT));
+        let desk = self.flow.runtime.outbox();
+        // As a connector gets them: what is kept has no token.
+        let handed_out = |payload_json| desk.handed_out(payload_json);
+        prompts
+            .map(|prompt| OutboxMessage { payload_json: handed_out(prompt.payload_json.clone()), ..prompt })
+            .collect()
     }
 
     /// What people get beside the questions, each with its place.

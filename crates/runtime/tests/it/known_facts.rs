@@ -7,7 +7,7 @@ use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestModels, TestRuntim
 use cortex_types::limits::PINNED_FACTS_MAX;
 use cortex_types::{ChannelSettings, FactScope, FactSource, FactSourceKind, NewEvent};
 
-fn fact(text: &str, scope: FactScope) -> NewMemory {
+pub(crate) fn fact(text: &str, scope: FactScope) -> NewMemory {
     NewMemory {
         text: text.to_owned(),
         category: None,

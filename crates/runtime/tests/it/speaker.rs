@@ -50,6 +50,29 @@ async fn only_a_person_on_a_source_that_proved_itself_answers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_claims_nobody_of_another_source() {
+    let of_ada = |flow: &mut cortex_runtime::RuntimeConfig| {
+        let accounts = vec!["tg:1".to_owned(), "mail/boss".to_owned()];
+        flow.channels.identities.insert("ada".to_owned(), accounts);
+    };
+    let stage = Stage::set(of_ada).await;
+    let fact = cortex_types::FactScope::User("tg:1".to_owned());
+    let kept = crate::known_facts::fact("Ada likes marzipan", fact);
+    stage.flow.runtime.memory().remember(kept).await.unwrap();
+    for (source, user, person, is_ada) in [
+        ("mail", "tg:1", "mail/tg:1", false),
+        ("slack", "mail/boss", "slack/mail/boss", false),
+        ("telegram", "tg:1", "tg:1", true),
+        ("mail", "boss", "mail/boss", true),
+    ] {
+        let id = stage.event_by(Speaker::key(source), Person(source, user, user), "hello", None).await;
+        assert_eq!(stage.flow.event(&id).await.user_id, person);
+        let prompt = stage.heard.lock().unwrap().last().unwrap().to_string();
+        assert_eq!(prompt.contains("marzipan"), is_ada, "{source} {user}: {prompt}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_program_without_a_key_does_not_approve_its_own_question_either() {
     let stage = Stage::set(|_| {}).await;
     let stranger = Speaker::local("m");

@@ -101,6 +101,7 @@ async fn recorded(app: &AppState, spoken: &Spoken, first: EventId) -> Result<Rec
     let mut is_open = !matches!(event.status, InboxStatus::Done | InboxStatus::Failed);
     let may_say = app.runtime.channels().settings().may_say(speaker.channel(), speaker.source());
     for reply in replies.iter().filter(|reply| reply.topic == event.topic) {
+        let payload_json = app.outbox.handed_out(reply.payload_json.clone());
         match reply.status {
             // One that was written a moment ago may not be settled yet: whoever asks again does not have it.
             OutboxStatus::Delivered | OutboxStatus::Dead | OutboxStatus::Leased if may_say => {
@@ -109,7 +110,7 @@ async fn recorded(app: &AppState, spoken: &Spoken, first: EventId) -> Result<Rec
                     id: &reply.id,
                     conversation: &reply.topic.topic_key,
                     text: &reply.text,
-                    payload_json: reply.payload_json.as_deref(),
+                    payload_json: payload_json.as_deref(),
                     metadata_json: event.metadata_json.as_deref(),
                     created_at: reply.created_at,
                 };

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use cortex_tools::{
-    CalendarFetch, CalendarFetchError, CalendarSource, CalendarTools, CallContext, FetchedCalendar, Mutation,
-    ToolCallError, ToolName, ToolRunner, Validators,
+    CalendarFetch, CalendarFetchError, CalendarSource, CalendarTools, CallContext, FetchedCalendar,
+    HostPolicy, Mutation, ToolCallError, ToolName, ToolRunner, Validators,
 };
 use cortex_types::{Millis, TopicRef};
 use jiff::tz::TimeZone;
@@ -30,6 +30,7 @@ pub(crate) fn context(now: Millis) -> CallContext {
         event: None,
         user_id: "u".to_owned(),
         now,
+        reach: HostPolicy::AnyPublic,
         cancel: CancellationToken::new(),
     }
 }

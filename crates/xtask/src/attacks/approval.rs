@@ -9,6 +9,7 @@ use crate::faults::http::KEY;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::fs;
+use std::path::Path;
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
@@ -38,6 +39,15 @@ fn token(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let target = arena.server()?;
     let (approval, message, token) = ask(&target, "1")?;
     judgement.control(message.to_string().contains(&token), || "the asked does not get it".to_owned());
+    // While it is open, and in the write-ahead log, too.
+    let has_token = |path: &Path| {
+        let bytes = fs::read(path).unwrap_or_default();
+        bytes.windows(token.len()).any(|window| window == token.as_bytes())
+    };
+    for entry in fs::read_dir(target.home.path())? {
+        let path = entry?.path();
+        judgement.demand(!has_token(&path), || format!("{} has the open token", path.display()));
+    }
     let answered = target.ingest(KEY, &Said::at_terminal("2", &format!("{token}:approve")))?;
     target.wait_until_idle()?;
     judgement.control(target.approval_status(&approval)? != "pending", || "it was not approved".to_owned());
@@ -59,11 +69,7 @@ fn token(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     drop(target.server);
     for entry in fs::read_dir(&home)? {
         let path = entry?.path();
-        let Ok(bytes) = fs::read(&path) else { continue };
-        // The write-ahead log keeps what a row had before; it is gone with the next checkpoint.
-        let is_log = path.extension().is_some_and(|extension| extension == "db-wal" || extension == "db-shm");
-        let has_it = bytes.windows(token.len()).any(|window| window == token.as_bytes());
-        judgement.demand(is_log || !has_it, || format!("{} has the token", path.display()));
+        judgement.demand(!has_token(&path), || format!("{} has the token", path.display()));
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use super::Attack;
 use super::door::routes;
+use super::far_side::{FarSide, says};
 use super::judgement::Judgement;
 use super::socket::{Posing, Socket};
-use super::target::{Arena, Said};
+use super::target::{Arena, Said, Setup};
 use super::wire::Request;
 use crate::faults::Extent;
 use crate::faults::http::KEY;
@@ -24,6 +25,18 @@ pub(crate) const ATTACKS: &[Attack] = &[
         statement: "10",
         extent: Extent::Short,
         run: other_routes,
+    },
+    Attack {
+        name: "a_key_takes_no_channel_of_another",
+        statement: "10, 51",
+        extent: Extent::Short,
+        run: takes_a_channel,
+    },
+    Attack {
+        name: "a_key_is_nobody_of_another_source",
+        statement: "53, 60",
+        extent: Extent::Short,
+        run: takes_a_person,
     },
     Attack {
         name: "no_answer_tells_what_others_have",
@@ -71,6 +84,69 @@ fn revoked(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let closed =
         socket.wait_for(|_| false).is_err() && socket.say(&posing, "2", "still here", &Value::Null).is_err();
     judgement.demand(closed, || "its socket lives on".to_owned());
+    Ok(())
+}
+
+fn takes_a_channel(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let key = target.connector_key("urn:connector:thief")?;
+    target.ingest(KEY, &Said { source: "realtg", ..Said::at_terminal("real", "hello") })?;
+    target.wait_until_idle()?;
+    for (number, query) in ["", "?connectorId=realtg"].into_iter().enumerate() {
+        let posing = Posing {
+            source: "urn:connector:thief",
+            connector_id: "realtg",
+            conversation: "terminal",
+            user: Some("owner"),
+        };
+        // A session for that name may be refused; what matters is what it hears.
+        let mut socket = Socket::open(&target, Some(&key), query).ok();
+        if let Some(socket) = &mut socket {
+            socket.say(&posing, &format!("thief-{number}"), "hello", &Value::Null)?;
+            let told = socket.wait_for(|frame| frame["data"]["code"] == "forbidden");
+            judgement.demand(told.is_ok(), || format!("{query}: nobody refuses the name"));
+        }
+        let (id, words) = (format!("forward-{number}"), format!("forward {number}"));
+        target.ingest(KEY, &Said::at_terminal(&id, &words))?;
+        let sent =
+            target.wait_for_message(KEY, "realtg", |message| message.to_string().contains("secret party"));
+        judgement.control(sent.is_ok(), || "the real one gets nothing".to_owned());
+        let heard = socket.map(|mut socket| socket.overhear()).unwrap_or_default();
+        judgement.demand(!heard.contains("secret party"), || format!("sent to the thief: {heard}"));
+    }
+    Ok(())
+}
+
+fn takes_a_person(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let model = FarSide::model(|_| says("well"))?;
+    let setup = Setup {
+        settings: json!({"providers": model.as_provider(), "identities": {"ada": ["tg:1", "mail/boss"]}}),
+        files: vec![("workspace/USER.md".to_owned(), "The owner likes marzipan.".to_owned())],
+        ..Setup::with_real_model()
+    };
+    let target = arena.server_with(&setup)?;
+    let (mail, telegram) = (target.connector_key("mail")?, target.connector_key("telegram")?);
+    for (number, (key, source, user, is_ada)) in [
+        (&mail, "mail", "tg:1", false),
+        (&mail, "mail", "telegram/tg:1", false),
+        (&telegram, "telegram", "mail/boss", false),
+        (&telegram, "telegram", "boss", false),
+        (&telegram, "telegram", "tg:1", true),
+        (&mail, "mail", "boss", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (before, id) = (model.got().len(), format!("said-{number}"));
+        target.ingest(key, &Said { source, user, topic: &id, ..Said::at_terminal(&id, "hello") })?;
+        target.wait_until_idle()?;
+        let prompts: String = model.got()[before..].iter().map(|got| got.body.clone()).collect();
+        let sees_it = prompts.contains("marzipan");
+        match is_ada {
+            true => judgement.control(sees_it, || format!("{user} of {source} is not known")),
+            false => judgement.demand(!sees_it, || format!("{user} of {source} is taken for the owner")),
+        }
+    }
     Ok(())
 }
 

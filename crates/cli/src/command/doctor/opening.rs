@@ -53,7 +53,23 @@ pub(super) fn checks(settings: &Settings, effective: &Effective) -> Vec<Check> {
 
 /// Several users while all count as one owner (D17).
 pub(super) fn users(seen: &[String], settings: &Settings) -> Check {
-    if seen.len() < 2 || !settings.channel_settings().identities.is_empty() {
+    let identities = settings.channel_settings().identities;
+    let is_bare = |account: &&String| !account.contains('/') && !account.contains(':');
+    let bare: Vec<String> = identities
+        .values()
+        .flatten()
+        .filter(is_bare)
+        .take(USERS_NAMED)
+        .map(|user| one_line(user, 60))
+        .collect();
+    if !bare.is_empty() {
+        let message = format!(
+            "{} in identities names no source, so no connector speaks as it; write it as \"<source>/<userId>\"",
+            bare.join(", ")
+        );
+        return Check::warning("users", message);
+    }
+    if seen.len() < 2 || !identities.is_empty() {
         return Check::ok("users", "who talks and whose accounts belong together is clear");
     }
     let named: Vec<String> = seen.iter().take(USERS_NAMED).map(|user| one_line(user, 60)).collect();

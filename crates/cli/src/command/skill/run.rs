@@ -9,7 +9,9 @@ use crate::home::HomeError;
 use crate::logging::{self, LogSink};
 use crate::redact::Redactor;
 use crate::terminal::talk;
-use cortex_tools::{CallContext, Registry, SkillOptions, SkillSet, ToolName, ToolOutcome, ToolRunner};
+use cortex_tools::{
+    CallContext, HostPolicy, Registry, SkillOptions, SkillSet, ToolName, ToolOutcome, ToolRunner,
+};
 use cortex_types::{Clock, SystemClock, TopicRef};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,6 +102,7 @@ async fn call(skills: SkillSet, args: &Args, timeout: Duration) -> Result<ToolOu
         event: None,
         user_id: USER.to_owned(),
         now: SystemClock::start().now(),
+        reach: HostPolicy::AnyPublic,
         cancel: CancellationToken::new(),
     };
     registry.run(&checked, &context, timeout).await.map_err(|error| failed(&error))
