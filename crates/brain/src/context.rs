@@ -2,7 +2,7 @@
 //! of what is archived (D17). What changes least stands first, so that a provider's prompt cache hits.
 
 use crate::envelope::{attachment_line, heard};
-use crate::trust::untrusted_channel;
+use crate::trust::{SAID_BEFORE, SUMMARISED, UNREVIEWED, untrusted_channel};
 use cortex_types::limits::KNOWN_FACTS_MAX;
 use cortex_types::{ChatMessage, Event, Millis};
 
@@ -164,10 +164,10 @@ impl TurnContext {
         let shown = foreground::newest(&history, &limits, left);
         let others_wrote = |is_there: bool, what: &str| is_there.then(|| what.to_owned());
         let untrusted = untrusted_channel(&event.channel)
-            .or(others_wrote(shown.iter().any(|line| line.untrusted), "what was said here before"))
-            .or(others_wrote(untrusted.summary && summary.is_some(), "the summary of this conversation"))
+            .or(others_wrote(shown.iter().any(|line| line.untrusted), SAID_BEFORE))
+            .or(others_wrote(untrusted.summary && summary.is_some(), SUMMARISED))
             .or(others_wrote(untrusted.ops, "the result of an op"))
-            .or(others_wrote(knows_unreviewed, "an unreviewed fact"));
+            .or(others_wrote(knows_unreviewed, UNREVIEWED));
         sections.extend(summary);
         sections.extend(background);
         sections.push(message);

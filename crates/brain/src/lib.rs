@@ -46,10 +46,10 @@ pub use schedule::{
 };
 pub use trust::{
     MarkedCall, MemoryHome, SEND_TOOL, ToolMaker, UNTRUSTED_START, approved_target, asks_when_marked,
-    is_untrusted_output, send_arguments, send_call, send_channel, untrusted_channel,
+    carries_on, is_untrusted_output, send_arguments, send_call, send_channel, untrusted_channel,
 };
 pub use turn::{
     ApprovedSend, CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, SendVerdicts, ToolResult,
     Turn, TurnLimits,
 };
-pub use visible::{hides, visible, visible_line};
+pub use visible::{deceives, hides, visible, visible_line};

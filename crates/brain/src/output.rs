@@ -1,8 +1,10 @@
 //! What an answer means: words for one or more channels, or silence.
 
 mod directive;
+mod picture;
 
 pub(crate) use directive::{SafeText, Stripper};
+pub(crate) use picture::{Pictures, without_pictures};
 
 /// An answer, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +22,16 @@ pub struct Targets {
     pub current: bool,
     /// To these channels too, in the order they were named, each once.
     pub channels: Vec<String>,
+}
+
+impl Output {
+    /// The same for an answer from a turn that read what others wrote: nothing in it is fetched before a person asks for it.
+    pub(crate) fn without_pictures(self) -> Self {
+        match self {
+            Self::Say { text, to } => Self::Say { text: without_pictures(&text), to },
+            Self::Silence => Self::Silence,
+        }
+    }
 }
 
 impl Targets {

@@ -1,7 +1,7 @@
 //! The live preview: shows an answer while it grows, but nothing that may still be silence or a directive, and
 //! nothing that is for other channels alone.
 
-use crate::output::{SafeText, Stripper, may_become_silence};
+use crate::output::{Pictures, SafeText, Stripper, may_become_silence};
 
 /// Collects deltas and says how much of them may be shown.
 #[derive(Debug, Clone, Default)]
@@ -9,11 +9,26 @@ pub struct Preview {
     answer: Stripper,
     /// How far the text is shown.
     shown: usize,
+    /// In a turn that read what others wrote.
+    pictures: Option<Pictures>,
 }
 
 impl Preview {
+    /// The preview of an answer that shows links instead of pictures.
+    pub fn without_pictures() -> Self {
+        Self { pictures: Some(Pictures::default()), ..Self::default() }
+    }
+
     /// Takes the next delta and returns what may be shown now; empty while it must be held back.
     pub fn push(&mut self, delta: &str) -> String {
+        let news = self.said(delta);
+        match &mut self.pictures {
+            Some(pictures) => pictures.push(&news),
+            None => news,
+        }
+    }
+
+    fn said(&mut self, delta: &str) -> String {
         self.answer.push(delta);
         let SafeText { lines, open, is_for_elsewhere } = self.answer.safe();
         // It may still be for here too: then all of it follows.
@@ -36,7 +51,8 @@ impl Preview {
 
     /// The model started over: what was shown is void.
     pub fn restart(&mut self) {
-        *self = Self::default();
+        let pictures = self.pictures.as_ref().map(|_| Pictures::default());
+        *self = Self { pictures, ..Self::default() };
     }
 }
 
@@ -87,14 +103,16 @@ mod tests {
             pieces in prop::collection::vec(
                 prop::sample::select(vec![
                     "[", "[[", "]]", "]", "send_to:", "reply_to_current", "x-1", " ", "\n", "```", "~~~", "`", "NO_REPLY", "é",
-                    "[[send_to:a]]", "- ", "> ", "1. ", "[[reply_to_current]]",
+                    "[[send_to:a]]", "- ", "> ", "1. ", "[[reply_to_current]]", "!", "<im", "g",
                 ]),
                 0..30,
             ),
+            marked in any::<bool>(),
         ) {
-            let mut preview = Preview::default();
+            let mut preview = if marked { Preview::without_pictures() } else { Preview::default() };
             let shown: String = pieces.iter().map(|piece| preview.push(piece)).collect();
-            match parse_output(&pieces.concat()) {
+            let output = parse_output(&pieces.concat());
+            match if marked { output.without_pictures() } else { output } {
                 Output::Say { text, .. } => prop_assert!(text.starts_with(&shown), "{shown:?} of {text:?}"),
                 Output::Silence => prop_assert_eq!(shown, ""),
             }

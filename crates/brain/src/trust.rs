@@ -24,6 +24,11 @@ const OWN_SKILLS: [&str; 4] = ["time", "schedule", "memory", "session"];
 const HOST_KEYS: [&str; 10] =
     ["url", "uri", "host", "hostname", "domain", "site", "server", "endpoint", "link", "href"];
 
+/// What marks a turn whose prompt only holds what an earlier one read.
+pub(crate) const SAID_BEFORE: &str = "what was said here before";
+pub(crate) const SUMMARISED: &str = "the summary of this conversation";
+pub(crate) const UNREVIEWED: &str = "an unreviewed fact";
+
 /// How much of one message is searched for hosts.
 const SEARCHED_BYTES_MAX: usize = 32 * 1024;
 
@@ -55,6 +60,13 @@ pub fn untrusted_channel(channel: &str) -> Option<String> {
     is_outside.then(|| format!("the event of {channel}"))
 }
 
+/// Whether the answer of a turn with this mark marks the turns behind it. A turn that only remembers does not: those that
+/// follow see for themselves whether what it remembered is still there, or a conversation that once looked at a page would
+/// never again be what it was.
+pub fn carries_on(from: &str) -> bool {
+    ![SAID_BEFORE, SUMMARISED, UNREVIEWED].contains(&from)
+}
+
 /// Where facts are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryHome {
@@ -66,6 +78,7 @@ pub enum MemoryHome {
 /// A call of a turn that read untrusted text.
 #[derive(Debug, Clone, Copy)]
 pub struct MarkedCall<'a> {
+    pub maker: ToolMaker,
     pub tool: &'a str,
     pub arguments_json: &'a str,
     /// The messages of the person in this topic.
@@ -76,8 +89,8 @@ pub struct MarkedCall<'a> {
 /// Whether a person is asked about it, though it changes nothing: it would reach a host that they did not name in their
 /// own words, or keep a fact where it cannot be told from a reviewed one.
 pub fn asks_when_marked(call: MarkedCall<'_>) -> bool {
-    let MarkedCall { tool, arguments_json, own_words, memory } = call;
-    if is_own(tool) {
+    let MarkedCall { maker, tool, arguments_json, own_words, memory } = call;
+    if maker == ToolMaker::BuiltIn && is_own(tool) {
         return tool == "memory.remember" && memory == MemoryHome::Service;
     }
     let arguments = serde_json::from_str(arguments_json).unwrap_or(Argument::Other(IgnoredAny));
@@ -203,8 +216,13 @@ mod tests {
     use super::*;
 
     fn asks(tool: &str, arguments: &str, said: &str) -> bool {
+        asks_of(ToolMaker::BuiltIn, tool, arguments, said)
+    }
+
+    fn asks_of(maker: ToolMaker, tool: &str, arguments: &str, said: &str) -> bool {
         let own_words = &[said.to_owned()];
         asks_when_marked(MarkedCall {
+            maker,
             tool,
             arguments_json: arguments,
             own_words,
@@ -268,12 +286,15 @@ mod tests {
         ] {
             assert!(!asks("web.read", arguments, said), "{arguments}");
         }
-        assert!(!asks("memory.query", r#"{"query":"https://evil.net"}"#, said), "it reaches nobody");
+        let query = r#"{"query":"https://evil.net"}"#;
+        assert!(!asks("memory.query", query, said), "it reaches nobody");
+        assert!(asks_of(ToolMaker::Others, "memory.query", query, said), "it has our name and is not ours");
     }
 
     #[test]
     fn a_fact_is_asked_about_where_it_could_not_be_told_from_a_reviewed_one() {
         let call = |memory| MarkedCall {
+            maker: ToolMaker::BuiltIn,
             tool: "memory.remember",
             arguments_json: r#"{"text":"x"}"#,
             own_words: &[],

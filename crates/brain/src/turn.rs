@@ -5,8 +5,8 @@
 
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
-use crate::output::{Output, parse_output};
-use crate::trust::without_mark;
+use crate::output::{Output, parse_output, without_pictures};
+use crate::trust::{carries_on, without_mark};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
@@ -100,17 +100,12 @@ pub enum ModelFailure {
 /// What is to be done, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    CallModel(ChatRequest),
+    /// Ask the models; `marked` says that the answer is given knowing what others wrote.
+    CallModel { request: ChatRequest, marked: bool },
     /// Journal these before anything that follows, and tell the user the notices in the same transaction.
-    Record {
-        steps: Vec<StepBody>,
-        notices: Vec<String>,
-    },
+    Record { steps: Vec<StepBody>, notices: Vec<String> },
     /// Ask the registry about these calls; `marked` says that the model wrote them knowing what others wrote.
-    CheckCalls {
-        calls: Vec<ToolCall>,
-        marked: bool,
-    },
+    CheckCalls { calls: Vec<ToolCall>, marked: bool },
     /// Look up where these words for other channels would go.
     CheckSends(Vec<ToolCall>),
     /// Run these side by side; their start is in the journal.
@@ -126,19 +121,15 @@ pub enum Effect {
         last_step: Option<StepBody>,
         output: Output,
         sends: SendVerdicts,
-        /// The turn had read what others wrote.
+        /// The turn knew what others wrote.
         untrusted: bool,
+        /// It read that itself.
+        has_read: bool,
     },
     /// Try the event again later.
-    RetryLater {
-        reason: String,
-        retry_after: Option<Duration>,
-    },
+    RetryLater { reason: String, retry_after: Option<Duration> },
     /// Give the event up and tell the user.
-    Fail {
-        reason: String,
-        notice: FailureNotice,
-    },
+    Fail { reason: String, notice: FailureNotice },
 }
 
 /// One event being answered.
@@ -189,7 +180,8 @@ impl Turn {
                 for result in results {
                     let name = self.name_of(&result.call_id);
                     let was_approved = self.was_approved(&result.call_id);
-                    notices.extend(ending_notice(&name, result.ending, was_approved, &result.text));
+                    let notice = ending_notice(&name, result.ending, was_approved, &result.text);
+                    notices.extend(notice.map(|notice| without_pictures(&notice)));
                     let read = result.untrusted.then(|| name.clone());
                     self.answer_call(&mut record, result.call_id, name, result.text, result.ending);
                     read.into_iter().for_each(|from| self.mark(&mut record, from));
@@ -210,7 +202,7 @@ impl Turn {
     }
 
     fn mark(&mut self, record: &mut Vec<StepBody>, from: String) {
-        if !self.is_marked() {
+        if !self.is_marked() || (carries_on(&from) && !self.has_read()) {
             let read = StepBody::UntrustedRead { from };
             self.steps.push(read.clone());
             record.push(read);
@@ -219,6 +211,11 @@ impl Turn {
 
     fn is_marked(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { .. }))
+    }
+
+    /// Whether it read what others wrote itself, so that its answer marks those who see it.
+    fn has_read(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { from } if carries_on(from)))
     }
 
     /// Whether the model's last answer was given after the turn had read what others wrote.
@@ -357,7 +354,8 @@ impl Turn {
         } else {
             reply.text.clone()
         };
-        parse_output(&said)
+        let output = parse_output(&said);
+        if self.is_marked() { output.without_pictures() } else { output }
     }
 
     fn after_failure(&self, failure: ModelFailure) -> Effect {
@@ -386,13 +384,14 @@ impl Turn {
         // After the last round the model gets one call without tools, so that it has to say something.
         let may_call = self.rounds() < self.limits.tool_rounds_max;
         let (system, stable_system_bytes) = self.context.system();
-        Effect::CallModel(ChatRequest {
+        let request = ChatRequest {
             system,
             stable_system_bytes,
             messages,
             tools: if may_call { self.tools.clone() } else { Vec::new() },
             max_output_tokens: None,
-        })
+        };
+        Effect::CallModel { request, marked: self.is_marked() }
     }
 
     fn budget_reason(&self) -> Option<String> {

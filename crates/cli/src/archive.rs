@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
 /// The first bytes of every backup.
@@ -31,6 +32,9 @@ pub(crate) struct Manifest {
 pub(crate) struct ArchivedFile {
     pub(crate) name: String,
     pub(crate) bytes: u64,
+    /// Whether its owner may run it.
+    #[serde(default, rename = "executable", skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_executable: bool,
     /// SHA-256 of each block.
     blocks: Vec<String>,
 }
@@ -86,13 +90,14 @@ fn stays_below(path: &Path) -> bool {
 
 fn summed(folder: &Path, name: &str) -> Result<ArchivedFile, ArchiveError> {
     let mut file = File::open(folder.join(name))?;
+    let is_executable = file.metadata()?.permissions().mode() & 0o100 != 0;
     let (mut bytes, mut blocks) = (0, Vec::new());
     let mut block = Vec::new();
     loop {
         block.clear();
         let count = (&mut file).take(BLOCK_BYTES as u64).read_to_end(&mut block)?;
         if count == 0 {
-            return Ok(ArchivedFile { name: name.to_owned(), bytes, blocks });
+            return Ok(ArchivedFile { name: name.to_owned(), bytes, is_executable, blocks });
         }
         bytes += count as u64;
         blocks.push(sum_of(&block));

@@ -268,6 +268,7 @@ pub(crate) fn models(
             gemini: found_key(environment, "GEMINI"),
         },
         ollama_probe_url: Some(settings.ollama_url.clone()).filter(|url| url != "off"),
+        ollama_is_named: effective.source("ollamaUrl") != Source::Default,
         scripted: settings.scripted_model.clone(),
         prices: prices(settings, effective)?,
         timeouts,

@@ -2,6 +2,8 @@
 
 mod presence;
 
+pub(crate) use self::presence::forget_gone;
+
 use self::presence::Presence;
 use crate::escape::one_line;
 use crate::exit::Failure;

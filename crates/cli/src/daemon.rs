@@ -3,7 +3,7 @@
 use crate::config::Flags;
 use crate::exit::Failure;
 use crate::home::{Home, HomeError, write_private};
-use cortex_store::HomeLock;
+use cortex_store::{HomeLock, HomeUse, LockError};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -55,13 +55,45 @@ pub(crate) fn url_of(address: SocketAddr) -> String {
 
 /// The pid of the home's server, by the lock it holds.
 pub(crate) fn holder(home: &Home) -> Option<u32> {
-    HomeLock::holder(home.path()).filter(|pid| *pid > 1)
+    let holder = HomeLock::holder(home.path()).filter(|holder| holder.held_for == HomeUse::Server);
+    holder.map(|holder| holder.pid).filter(|pid| *pid > 1)
+}
+
+/// What says that a command has the home, when one has: it ends by itself, and is no server to be stopped.
+pub(crate) fn in_use(home: &Home) -> Option<Failure> {
+    let holder = HomeLock::holder(home.path())?;
+    let by = match holder.held_for {
+        HomeUse::Server => return None,
+        HomeUse::Backup => "`cortex backup`",
+        HomeUse::Restore => "`cortex restore`",
+        HomeUse::Command => "another command",
+    };
+    let message = format!("{by} uses this home (pid {}); try again when it is done", holder.pid);
+    Some(Failure::Coded { code: "home_in_use", message })
+}
+
+/// Why the home cannot be had, where that is told in the same way everywhere.
+pub(crate) fn not_locked(error: LockError, home: &Home, runs: impl FnOnce(u32) -> Failure) -> Failure {
+    match error {
+        LockError::AlreadyRunning { pid } => runs(pid),
+        // By now it may have let go of it.
+        LockError::InUse(holder) => in_use(home).unwrap_or_else(|| not_answering(holder.pid)),
+        LockError::Unusable { path, source } => HomeError::from_io(&path, source).into(),
+    }
 }
 
 /// Where the home's running server listens.
 pub(crate) fn listening(home: &Home) -> Option<Listening> {
     let pid = holder(home)?;
     Listening::read(home).filter(|listening| listening.pid == pid)
+}
+
+/// Where the home's server listens, or listened when it was killed: one that ends by itself leaves nothing behind.
+pub(crate) fn listened_last(home: &Home) -> Option<Listening> {
+    match holder(home) {
+        Some(pid) => Listening::read(home).filter(|listening| listening.pid == pid),
+        None => Listening::read(home),
+    }
 }
 
 /// A server that holds its home and does not answer: it starts, stops or is stuck.

@@ -1,5 +1,6 @@
 //! Makes text from elsewhere safe for a terminal: it may not move the cursor, set titles, or hide its own direction.
 
+use cortex_brain::{deceives, hides};
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -44,6 +45,20 @@ pub(crate) fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A text as one word of a command that a person may paste into a shell. `None` when the line that shows it would show
+/// something else: then there is no command to paste.
+pub(crate) fn shell_word(text: &str) -> Option<String> {
+    let is_shown_as_it_is =
+        !text.is_empty() && text == flat(text) && !text.chars().any(|letter| hides(letter) || letter == '`');
+    let is_plain =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | ':' | '/' | '@');
+    match is_shown_as_it_is {
+        true if text.chars().all(is_plain) => Some(text.to_owned()),
+        true => Some(format!("'{}'", text.replace('\'', "'\\''"))),
+        false => None,
+    }
+}
+
 fn escape(text: &str, spell: impl Fn(char, &mut String) -> std::fmt::Result) -> Cow<'_, str> {
     if !text.chars().any(acts) {
         return Cow::Borrowed(text);
@@ -60,14 +75,9 @@ fn escape(text: &str, spell: impl Fn(char, &mut String) -> std::fmt::Result) -> 
     Cow::Owned(safe)
 }
 
-/// C0 but line break and tab, DEL, C1, and the marks that turn or hide text.
+/// Everything that deceives, but line breaks and tabs.
 fn acts(letter: char) -> bool {
-    match letter {
-        '\n' | '\t' => false,
-        '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => true,
-        '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}' => true,
-        letter => letter.is_control(),
-    }
+    !matches!(letter, '\n' | '\t') && deceives(letter)
 }
 
 #[cfg(test)]
@@ -83,6 +93,8 @@ mod tests {
             ("\u{9b}31m", "\\u{9b}31m"),
             ("a\rb\u{8}", "a\\u{d}b\\u{8}"),
             ("\u{202e}txt.exe", "\\u{202e}txt.exe"),
+            ("a\u{ad}b\u{180e}\u{3164}\u{fff9}", "a\\u{ad}b\\u{180e}\\u{3164}\\u{fff9}"),
+            ("👨\u{200d}👩 ❤\u{fe0f} a\u{a0}b", "👨\u{200d}👩 ❤\u{fe0f} a\u{a0}b"),
             ("\u{2066}x\u{2069}", "\\u{2066}x\\u{2069}"),
         ];
         for (text, expected) in cases {
@@ -111,6 +123,16 @@ mod tests {
     #[test]
     fn no_line_of_a_value_looks_like_a_label() {
         assert_eq!(value("one\ntier      pinned\n"), "one\n          tier      pinned");
+    }
+
+    #[test]
+    fn a_word_for_a_shell_is_one_word_or_none() {
+        assert_eq!(shell_word("my-bot").as_deref(), Some("my-bot"));
+        assert_eq!(shell_word("x; curl a|sh").as_deref(), Some("'x; curl a|sh'"));
+        assert_eq!(shell_word("it's $HOME").as_deref(), Some("'it'\\''s $HOME'"));
+        for unshown in ["", "a  b", " a", "a\nb", "a\u{202e}b", "a\u{a0}b", "`a`"] {
+            assert_eq!(shell_word(unshown), None, "{unshown:?}");
+        }
     }
 
     #[test]

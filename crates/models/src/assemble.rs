@@ -166,7 +166,7 @@ impl Chosen<'_> {
             },
             async {
                 match &config.ollama_probe_url {
-                    Some(url) => probe::ollama_models(&config.client, url).await,
+                    Some(url) => probe::ollama_models(&config.client, url, config.ollama_is_named).await,
                     None => Vec::new(),
                 }
             },

@@ -18,6 +18,8 @@ pub struct ModelsConfig {
     pub found: FoundKeys,
     /// Where an Ollama may be running, such as `http://127.0.0.1:11434`; `None` does not look.
     pub ollama_probe_url: Option<String>,
+    /// The owner named that address: then it does not matter whose the service is.
+    pub ollama_is_named: bool,
     /// A file for the scripted model; when given it is the only provider.
     pub scripted: Option<PathBuf>,
     pub prices: PriceTable,
@@ -35,6 +37,7 @@ impl ModelsConfig {
             model: None,
             found: FoundKeys::default(),
             ollama_probe_url: None,
+            ollama_is_named: false,
             scripted: None,
             prices: PriceTable::built_in(),
             timeouts: Timeouts::default(),

@@ -1,8 +1,8 @@
 //! Looks for a Synapse and an Ollama on this machine, quickly and without sending anything.
 
+use crate::listener::{is_believed, is_loopback};
 use reqwest::Url;
 use serde::Deserialize;
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// A service on loopback answers at once or is not there.
@@ -12,21 +12,26 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Whether a Synapse answers `/health` here. A degraded one counts: it may recover before it is needed.
 pub(crate) async fn synapse_is_at(client: &reqwest::Client, base_url: &str) -> bool {
     // Many services have a `/health`; the list of providers tells a Synapse from them.
+    let Some(base) = Url::parse(base_url).ok().filter(|url| is_believed(url, "synapse")) else {
+        return false;
+    };
     let health =
-        get(client, base_url, "health").await.and_then(|body| serde_json::from_slice::<Health>(&body).ok());
+        get(client, base, "health").await.and_then(|body| serde_json::from_slice::<Health>(&body).ok());
     health.is_some_and(|health| matches!(health.status.as_str(), "healthy" | "degraded"))
 }
 
-/// The models an Ollama here can chat with; none when there is no Ollama.
-pub(crate) async fn ollama_models(client: &reqwest::Client, base_url: &str) -> Vec<String> {
+/// The models an Ollama here can chat with; none when there is no Ollama. Where the owner named the address, whoever
+/// listens there is the one that they mean.
+pub(crate) async fn ollama_models(client: &reqwest::Client, base_url: &str, is_named: bool) -> Vec<String> {
+    let may_be_asked = |url: &Url| if is_named { is_loopback(url) } else { is_believed(url, "ollama") };
+    let Some(base) = Url::parse(base_url).ok().filter(may_be_asked) else { return Vec::new() };
     let tags =
-        get(client, base_url, "api/tags").await.and_then(|body| serde_json::from_slice::<Tags>(&body).ok());
+        get(client, base, "api/tags").await.and_then(|body| serde_json::from_slice::<Tags>(&body).ok());
     let names = tags.into_iter().flat_map(|tags| tags.models).map(|model| model.name);
     names.filter(|name| !name.contains("embed")).collect()
 }
 
-async fn get(client: &reqwest::Client, base_url: &str, path: &str) -> Option<Vec<u8>> {
-    let base = Url::parse(base_url).ok().filter(is_loopback)?;
+async fn get(client: &reqwest::Client, base: Url, path: &str) -> Option<Vec<u8>> {
     let url = base.join("/").and_then(|root| root.join(path)).ok()?;
     tokio::time::timeout(PROBE_MAX, async {
         let mut response = client.get(url).send().await.ok()?;
@@ -44,12 +49,6 @@ async fn get(client: &reqwest::Client, base_url: &str, path: &str) -> Option<Vec
     .flatten()
 }
 
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
-
 #[derive(Deserialize)]
 struct Health {
     status: String,
@@ -65,26 +64,4 @@ struct Tags {
 #[derive(Deserialize)]
 struct Tag {
     name: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_loopback;
-    use reqwest::Url;
-
-    #[test]
-    fn only_this_machine_is_probed() {
-        for (url, expected) in [
-            ("http://localhost:7750", true),
-            ("http://127.0.0.1:7750/v1", true),
-            ("http://127.9.9.9", true),
-            ("http://[::1]:11434", true),
-            ("http://localhost.example.org", false),
-            ("http://10.0.0.1", false),
-            ("http://0.0.0.0", false),
-            ("http://[::2]", false),
-        ] {
-            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
-        }
-    }
 }

@@ -40,6 +40,7 @@ pub(crate) async fn of_event(
     let config = &parts.config;
     let now = parts.clock.now();
     let accounts = parts.channels.borrow().accounts_of(&event.user_id);
+    let sees_memory = event.standing.sees_memory(&event.topic.source);
     // A group is a user's line and what answered it, which may be more than one line.
     let lines = config.active_window_size.saturating_mul(2).saturating_add(EXTRA_LINES);
     let query = SessionQuery {
@@ -49,10 +50,11 @@ pub(crate) async fn of_event(
         lines,
         accounts: accounts.clone(),
         background_since: if config.memory_enabled { Millis(now.0 - BACKGROUND_MS) } else { Millis(0) },
-        background_lines: if event.standing.sees_memory() { BACKGROUND_LINES_MAX } else { 0 },
+        background_lines: if sees_memory { BACKGROUND_LINES_MAX } else { 0 },
         facts: facts_to_read(parts, event, &accounts),
         ops_of: match &accounts {
-            Accounts::Everyone => None,
+            Accounts::Everyone if sees_memory => None,
+            Accounts::Everyone => Some(vec![event.user_id.clone()]),
             Accounts::Only(users) => Some(users.clone()),
         },
     };
@@ -87,7 +89,7 @@ pub(crate) async fn of_event(
 /// people and they are not among them.
 fn is_stranger(parts: &Parts, event: &Event) -> bool {
     let is_unknown = || parts.channels.borrow().relationship_of(&event.user_id) == Relationship::Unknown;
-    !event.standing.sees_memory() || (!is_machine_channel(&event.channel) && is_unknown())
+    !event.standing.sees_memory(&event.topic.source) || (!is_machine_channel(&event.channel) && is_unknown())
 }
 
 /// Lines beyond two for each group, so that an exchange with more of them is not cut.
@@ -190,7 +192,7 @@ impl ContextDesk {
     /// What the model would see if something were said in this topic now.
     pub async fn show(&self, topic: TopicRef) -> Result<ShownContext, StoreError> {
         let parts = &self.0;
-        let tools = offered(parts, Standing::of_source(&topic.source));
+        let tools = offered(parts, Standing::of_source(&topic.source), &topic.source);
         let user_id = parts.store.last_user(topic.clone()).await?.unwrap_or_default();
         let EventContext { context, .. } =
             of_event(parts, &next_event(topic.clone(), user_id, parts.clock.now()), &tools).await?;

@@ -1,13 +1,17 @@
 //! The Engram memory service, seen from a client: quick, optional, and never a reason for a turn to fail.
 
+mod recalled;
+
+use cortex_models::is_believed;
 use cortex_types::Accounts;
 use futures::future::join;
+use recalled::Recalled;
 use reqwest::Url;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A memory that is slower than this is not waited for.
@@ -34,6 +38,7 @@ pub enum EngramSetting {
 pub struct EngramClient {
     http: reqwest::Client,
     base: Url,
+    recalled: Arc<Recalled>,
 }
 
 /// Why a call came to nothing.
@@ -116,7 +121,7 @@ impl EngramClient {
             EngramSetting::Explicit(url) => Self::at(url, http).map(Some),
             EngramSetting::Probe(url) => {
                 let client = Self::at(url, http)?;
-                let answers = is_loopback(&client.base) && client.answers_as_engram().await;
+                let answers = is_believed(&client.base, "engram") && client.answers_as_engram().await;
                 Ok(answers.then_some(client))
             }
         }
@@ -128,7 +133,7 @@ impl EngramClient {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        Ok(Self { http, base })
+        Ok(Self { http, base, recalled: Arc::default() })
     }
 
     /// Whether the service answers and is well; the error says what it does instead.
@@ -160,7 +165,13 @@ impl EngramClient {
         }
         hits.retain(|hit| known.insert(hit.id.clone()));
         hits.truncate(BOTH_MAX);
+        self.recalled.note(scope, &hits);
         hits
+    }
+
+    /// The words of a memory that was recalled in this scope lately: the service gives none for an id.
+    pub fn words_of(&self, id: &str, scope: &str) -> Option<String> {
+        self.recalled.words_of(id, scope)
     }
 
     /// Keeps a memory; the same key again changes nothing.
@@ -228,10 +239,4 @@ impl fmt::Debug for EngramClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngramClient").field("host", &self.base.host_str()).finish_non_exhaustive()
     }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

@@ -9,6 +9,7 @@ mod pace;
 mod think;
 
 use crate::runtime::Parts;
+use crate::timer::wait_until;
 use cortex_models::Models;
 use cortex_store::{GardenerRun, StoreError};
 use cortex_types::limits::ERROR_CHARS_MAX;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use think::DAY_MS;
 use tokio::sync::Mutex;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Longest sleep; a bell rings earlier when enough was said.
@@ -119,22 +119,23 @@ impl Gardener {
         }
         let mut answered = self.0.parts.answered.subscribe();
         let mut pace = Pace::new();
-        let mut due = Instant::now() + self.run_due().await;
+        let clock = &*self.0.parts.clock;
+        let mut due = clock.now().after(self.run_due().await);
         while !stop.is_cancelled() {
             let count = *answered.borrow_and_update();
-            if pace.is_due(count, Instant::now()) {
+            if pace.is_due(count, clock.now()) {
                 let look = self.extract_when_enough_was_said().await;
-                pace.looked(&look, count, Instant::now());
+                pace.looked(&look, count, clock.now());
             }
             let wake = pace.wakes_at(count).map_or(due, |at| at.min(due));
             tokio::select! {
                 () = stop.cancelled() => return,
                 // Its sender lives as long as the runtime.
                 changed = answered.changed() => if changed.is_err() { return },
-                () = tokio::time::sleep_until(wake) => {}
+                () = wait_until(clock, wake) => {}
             }
-            if Instant::now() >= due {
-                due = Instant::now() + self.run_due().await;
+            if clock.now() >= due {
+                due = clock.now().after(self.run_due().await);
             }
         }
     }

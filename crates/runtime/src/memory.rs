@@ -207,7 +207,7 @@ impl MemoryDesk {
         event: EventId,
         topic: &TopicRef,
     ) -> Result<Option<String>, MemoryError> {
-        let is_marked = self.0.store.turns().has_read_untrusted(event).await?;
+        let is_marked = !self.0.store.turns().untrusted_reads(event).await?.is_empty();
         Ok(is_marked.then(|| FactScope::topic_name(topic)))
     }
 

@@ -135,7 +135,8 @@ impl Runtime {
         };
         let recovered = parts.store.inbox().recover(parts.config.inbox_max_restarts, now, notice).await?;
         let messages = parts.store.outbox().clamp_future(FUTURE_MAX, now).await?;
-        let clamped = messages + parts.store.inbox().clamp_future(FUTURE_MAX, now).await?;
+        let permissions = parts.store.approvals().clamp_future(now).await?;
+        let clamped = messages + permissions + parts.store.inbox().clamp_future(FUTURE_MAX, now).await?;
         let orphaned = op::fail_orphans(parts).await?;
         parts.memory.use_embedder().await?;
         Ok(BootReport { recovered, clamped, orphaned })

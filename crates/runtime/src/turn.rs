@@ -12,11 +12,14 @@ use crate::effect::run_tool::run_tools;
 use crate::effect::send::{check_sends, send_targets};
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, Effect, FailureNotice, Input, Turn, TurnLimits, attachment_line, background_words,
-    backoff, count_tokens, heard, notice_text, outcome_line, read_answer,
+    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line,
+    background_words, backoff, carries_on, count_tokens, heard, notice_text, outcome_line, read_answer,
+    untrusted_channel,
 };
 use cortex_models::Models;
-use cortex_store::{AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens};
+use cortex_store::{
+    AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens, UntrustedLines,
+};
 use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Standing, Step, StepBody, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;
@@ -126,7 +129,7 @@ async fn prepare(
     };
     // Right after the start, tools of others are still on their way.
     parts.tools.opened().await;
-    let tools = offered(parts, event.standing);
+    let tools = offered(parts, event.standing, &event.topic.source);
     let EventContext { context, ended_ops } = context::of_event(parts, event, &tools).await?;
     journal.shown = ended_ops;
     Ok(Turn::new(context, limits, tools, steps))
@@ -139,10 +142,9 @@ pub(crate) async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreE
     Ok(Some(most.saturating_sub(spent)))
 }
 
-/// The tools as the model sees them.
-/// The tools that a turn may use.
-pub(crate) fn offered(parts: &Parts, standing: Standing) -> Vec<ToolSpec> {
-    let open = parts.tools.definitions().into_iter().filter(|tool| is_open_to(standing, tool));
+/// The tools that a turn in a topic of this source may use, as the model sees them.
+pub(crate) fn offered(parts: &Parts, standing: Standing, source: &str) -> Vec<ToolSpec> {
+    let open = parts.tools.definitions().into_iter().filter(|tool| is_open_to(standing, source, tool));
     let tools = open.map(|tool| ToolSpec {
         name: tool.name.as_str().to_owned(),
         description: tool.description,
@@ -202,8 +204,9 @@ async fn perform(
             record(parts, event, steps, notices, journal, cancel).await?;
             Ok(Performed::Nothing)
         }
-        Effect::CallModel(request) => {
-            let (asked, calls) = call_model(parts, models, event, &request, cancel).await;
+        Effect::CallModel { request, marked } => {
+            let preview = if marked { Preview::without_pictures() } else { Preview::default() };
+            let (asked, calls) = call_model(parts, models, event, &request, preview, cancel).await;
             journal.unpaid.extend(calls);
             fail_point!("turn.after_model");
             match asked {
@@ -232,13 +235,14 @@ async fn perform(
             Err(free) => Ok(Performed::Learned(Input::CallsChecked(free))),
         },
         Effect::KeepWaiting => ended(TurnEnd::Waiting),
-        Effect::Finish { last_step, output, sends, untrusted } => {
+        Effect::Finish { last_step, output, sends, untrusted, has_read } => {
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
             let targets = send_targets(parts, event, sends).await?;
             let routed = route_answer(parts, event, output, &targets, now).await?;
             let finished = finished(event, routed, untrusted, std::mem::take(&mut journal.read));
-            ended(TurnEnd::Answered(Box::new(FinishedTurn { last_step, ..finished })))
+            let untrusted = untrusted_lines(event, has_read);
+            ended(TurnEnd::Answered(Box::new(FinishedTurn { last_step, untrusted, ..finished })))
         }
         Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
         Effect::Fail { reason, notice } => ended(failed(parts, event, &reason, notice)),
@@ -254,7 +258,12 @@ fn finished(event: &Event, routed: RoutedAnswer, untrusted: bool, acknowledged: 
         said: count_tokens(&content),
     };
     let summary = background_words(event, &content, untrusted);
-    FinishedTurn { last_step: None, content, replies, tokens, summary, acknowledged, attachments, untrusted }
+    FinishedTurn { content, replies, tokens, summary, acknowledged, attachments, ..FinishedTurn::default() }
+}
+
+/// A person's own words are theirs, whatever the turn that hears them has read.
+fn untrusted_lines(event: &Event, has_read: bool) -> UntrustedLines {
+    UntrustedLines { heard: untrusted_channel(&event.channel).is_some(), said: has_read }
 }
 
 async fn record(
@@ -288,12 +297,13 @@ async fn suspend(
 ) -> Result<Performed, StoreError> {
     let now = parts.clock.now();
     let (bodies, asked): (Vec<StepBody>, Vec<_>) = questions.into_iter().unzip();
+    let reads = parts.store.turns().untrusted_reads(event.id.clone()).await?;
     let suspension = Suspension {
         steps: bodies.into_iter().map(|body| journal.number(body, now)).collect(),
         asked,
         calls: std::mem::take(&mut journal.unpaid),
         attachments: attachment_line(event.metadata_json.as_deref()),
-        untrusted: parts.store.turns().has_read_untrusted(event.id.clone()).await?,
+        untrusted: untrusted_lines(event, reads.iter().any(|from| carries_on(from))),
     };
     patiently(parts, cancel, || {
         let suspension = suspension.clone();

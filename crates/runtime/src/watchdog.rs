@@ -4,8 +4,9 @@
 use crate::mint;
 use crate::runtime::Parts;
 use cortex_brain::{FailureNotice, notice_text};
+use cortex_bus::LiveNews;
 use cortex_store::{StoreError, StoreHealth};
-use cortex_types::NewReply;
+use cortex_types::{InboxStatus, NewReply};
 use metrics::{counter, gauge};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -62,12 +63,19 @@ async fn look_and_rescue(parts: &Parts, running: BTreeSet<i64>) -> Result<(), St
         }
     };
     let rescued = watchdog.rescue(stranded, parts.config.inbox_max_attempts, now, notice).await?;
-    counter!("cortex_events_rescued_total").increment(rescued.requeued as u64);
-    counter!("cortex_events_given_up_total").increment(rescued.failed as u64);
+    let (requeued, failed) = (rescued.requeued.len() + rescued.topics, rescued.failed.len());
+    counter!("cortex_events_rescued_total").increment(requeued as u64);
+    counter!("cortex_events_given_up_total").increment(failed as u64);
     parts.watchdog.send_modify(|report| {
-        report.requeued += rescued.requeued as u64;
-        report.failed += rescued.failed as u64;
+        report.requeued += requeued as u64;
+        report.failed += failed as u64;
     });
+    // Whoever waits for one of them hears it as he hears the end of any turn.
+    let ended =
+        rescued.failed.into_iter().map(|event| LiveNews::Ended { event, status: InboxStatus::Failed });
+    let again =
+        rescued.requeued.into_iter().map(|event| LiveNews::Ended { event, status: InboxStatus::Pending });
+    ended.chain(again).for_each(|news| parts.bus.publish(news));
     parts.arrived.notify_one();
     Ok(())
 }

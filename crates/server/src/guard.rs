@@ -12,12 +12,24 @@ use axum::middleware::Next;
 use axum::response::Response;
 use cortex_api::ErrorCode;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderName, Uri, Version};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Pages that a link may lead to; looking at one changes nothing.
 const PAGES: [&str; 1] = ["/approve/"];
+
+/// What proxies add to a request that they pass on.
+const PROXY_HEADERS: [&str; 7] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+];
+const PROXY_HEADER_STARTS: [&str; 2] = ["x-forwarded", "x-original-forwarded"];
 
 /// The address a connection came from.
 #[derive(Clone, Copy)]
@@ -199,10 +211,35 @@ fn is_open(app: &AppState, request: &Request) -> bool {
     }
 }
 
-/// On this machine, no web page, and without a credential that would have to be right.
+/// On this machine, no web page, without a credential that would have to be right, and not passed on for somebody else.
 fn is_local_program(request: &Request) -> bool {
     let headers = request.headers();
-    peer(request).is_loopback() && !headers.contains_key(ORIGIN) && !headers.contains_key(AUTHORIZATION)
+    peer(request).is_loopback()
+        && !headers.contains_key(ORIGIN)
+        && !headers.contains_key(AUTHORIZATION)
+        && !is_passed_on(request)
+}
+
+/// Whether a reverse proxy may have sent it. The proxy is on this machine and its clients are anywhere, so a request
+/// counts as local only if it calls this server by a name that nobody elsewhere has for it, and if nothing says that it
+/// came from further away.
+fn is_passed_on(request: &Request) -> bool {
+    let headers = request.headers();
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let names_this_machine =
+        is_loopback_name(without_port(host)) && request.uri().host().is_none_or(is_loopback_name);
+    let is_told = headers.keys().map(HeaderName::as_str).any(|name| {
+        PROXY_HEADERS.contains(&name) || PROXY_HEADER_STARTS.iter().any(|start| name.starts_with(start))
+    });
+    // nginx passes on in HTTP/1.0 and by the address of this server, unless it is told otherwise.
+    let is_old = matches!(request.version(), Version::HTTP_09 | Version::HTTP_10);
+    !names_this_machine || is_told || is_old
+}
+
+fn is_loopback_name(name: &str) -> bool {
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 pub(crate) fn peer(request: &Request) -> IpAddr {
@@ -256,6 +293,18 @@ mod tests {
             check(bad, false);
         }
         assert!(!doors().knows_host(&HeaderMap::new(), &Uri::from_static("/health")));
+    }
+
+    #[test]
+    fn a_name_that_only_begins_like_this_machine_is_not_its_own() {
+        for own in ["127.0.0.1", "127.8.9.1", "LOCALHOST", "[::1]"] {
+            assert!(is_loopback_name(own), "{own}");
+        }
+        for other in
+            ["cortex.lan", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", "[::2]", ""]
+        {
+            assert!(!is_loopback_name(other), "{other}");
+        }
     }
 
     #[test]

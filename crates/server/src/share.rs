@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Callers that are remembered before those that hold nothing are forgotten.
 const REMEMBERED_MAX: usize = 1_024;
@@ -37,6 +38,10 @@ const KEYS_AT_ONCE: usize = 2;
 const OWNER_DOORS_MAX: usize = 3;
 const SOCKETS_MAX: usize = 4_096;
 const SOCKETS_PER_CALLER_MAX: usize = 2_048;
+/// Frames that all sockets of one key may have on their way to the store; the next ones wait in their sockets.
+const FRAMES_IN_HAND_MAX: u32 = 512;
+/// The same for everybody without a key together.
+const STRANGERS_FRAMES_IN_HAND_MAX: u32 = 64;
 
 /// What callers may ask for at once, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,9 +155,18 @@ pub(crate) struct Share {
     all: Arc<Tally>,
     rate: Rate,
     is_stranger: bool,
+    frames: Arc<Semaphore>,
 }
 
 impl Share {
+    /// Waits until so many frames may be on their way to the store; first come, first served.
+    pub(crate) async fn frames_in_hand(&self, count: usize) -> Option<OwnedSemaphorePermit> {
+        let most = if self.is_stranger { STRANGERS_FRAMES_IN_HAND_MAX } else { FRAMES_IN_HAND_MAX };
+        let count = u32::try_from(count).unwrap_or(most).min(most);
+        // Never closed.
+        Arc::clone(&self.frames).acquire_many_owned(count).await.ok()
+    }
+
     /// Holds one of something until the place is dropped.
     pub(crate) fn place(self: &Arc<Self>, kind: Kind) -> Result<Place, Full> {
         self.take(kind, 1)?;
@@ -235,12 +249,16 @@ struct Crowd<K> {
     each: Most,
     per_minute: u32,
     is_strangers: bool,
+    /// Strangers share one: a further name or address costs them nothing.
+    strangers_frames: Arc<Semaphore>,
     members: RwLock<HashMap<K, Arc<Share>>>,
 }
 
 impl<K: Eq + Hash + Clone> Crowd<K> {
     fn new(all: Most, each: Most, per_minute: u32, is_strangers: bool) -> Self {
-        Self { all: Arc::new(Tally::new(all)), each, per_minute, is_strangers, members: RwLock::default() }
+        let all = Arc::new(Tally::new(all));
+        let strangers_frames = Arc::new(Semaphore::new(STRANGERS_FRAMES_IN_HAND_MAX as usize));
+        Self { all, each, per_minute, is_strangers, strangers_frames, members: RwLock::default() }
     }
 
     fn share_of(&self, member: &K) -> Arc<Share> {
@@ -263,6 +281,11 @@ impl<K: Eq + Hash + Clone> Crowd<K> {
             all: Arc::clone(&self.all),
             rate: Rate::per_minute(self.per_minute),
             is_stranger: self.is_strangers,
+            frames: if self.is_strangers {
+                Arc::clone(&self.strangers_frames)
+            } else {
+                Arc::new(Semaphore::new(FRAMES_IN_HAND_MAX as usize))
+            },
         })
     }
 }
@@ -336,6 +359,7 @@ fn network_of(peer: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
     use crate::auth::ScopedKey;
+    use futures::FutureExt;
 
     fn connector(id: u64) -> Caller {
         let id = KeyId::from_ulid(ulid::Ulid::from_parts(id, 0));
@@ -379,6 +403,18 @@ mod tests {
         assert_eq!(second.grow_to(2), Err(Full::Own));
         drop(first);
         second.grow_to(2).unwrap();
+    }
+
+    #[tokio::test]
+    async fn frames_of_strangers_wait_for_each_other_and_for_nobody_else() {
+        let shares = Shares::new(CallerLimits::default());
+        let elsewhere = IpAddr::from([192, 0, 2, 7]);
+        let (here, there) = (shares.of(&Caller::Anybody, PEER), shares.of(&Caller::Anybody, elsewhere));
+        let held = here.frames_in_hand(1_000).await;
+        assert!(there.frames_in_hand(1).now_or_never().is_none(), "they have one number together");
+        assert!(shares.of(&connector(1), PEER).frames_in_hand(30).now_or_never().is_some());
+        drop(held);
+        assert!(there.frames_in_hand(1).now_or_never().is_some());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::row::hex;
 use crate::trace::{self, NoteKind};
+use crate::turn::UntrustedLines;
 use crate::{Store, StoreError, audit, outbox, step, topic, turn};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
@@ -33,8 +34,7 @@ pub struct Suspension {
     pub calls: Vec<ModelCall>,
     /// The line that names what came with the event.
     pub attachments: Option<String>,
-    /// The turn had read what others wrote.
-    pub untrusted: bool,
+    pub untrusted: UntrustedLines,
 }
 
 /// Who answers.
@@ -155,12 +155,25 @@ impl Approvals<'_> {
         self.0.read(move |connection| by_key(connection, &ApprovalKey::TokenSha256(sha256))).await
     }
 
-    /// Newest first; only open ones, or all.
+    /// How many questions of a source are open.
+    pub async fn open_of(&self, source: String) -> Result<usize, StoreError> {
+        self.0
+            .read(move |connection| {
+                let mut open = connection.prepare_cached(
+                    "SELECT count(*) FROM pending_approvals WHERE status = 'pending' AND source = ?1",
+                )?;
+                Ok(open.query_row([source], |row| row.get(0))?)
+            })
+            .await
+    }
+
+    /// Newest first, those of sessions without a key behind all others; only open ones, or all.
     pub async fn list(&self, only_open: bool, limit: u32) -> Result<Vec<Approval>, StoreError> {
         self.0
             .read(move |connection| {
                 let filter = if only_open { "WHERE a.status = 'pending'" } else { "" };
-                let sql = format!("{SELECT} {filter} ORDER BY a.created_at DESC, a.rowid DESC LIMIT ?1");
+                let sql =
+                    format!("{SELECT} {filter} ORDER BY a.source GLOB 'local:*', a.created_at DESC, a.rowid DESC LIMIT ?1");
                 let mut statement = connection.prepare_cached(&sql)?;
                 let rows = statement.query_map([limit], |row| Ok(read(row)))?;
                 rows.map(|row| row?).collect()
@@ -216,7 +229,7 @@ fn suspend(
         tokens: 0,
         attachments: suspension.attachments.as_deref(),
         event_seq: event.seq,
-        untrusted: suspension.untrusted,
+        untrusted: suspension.untrusted.heard,
     };
     // The next message of the topic is answered by somebody who knows what was said and asked before it.
     if !suspension.asked.is_empty() && !stands_in_history(connection, event.seq)? {
@@ -224,7 +237,9 @@ fn suspend(
     }
     for AskedApproval { approval, prompt } in &suspension.asked {
         let said = asked_line(&approval.tool_name, &approval.tool_arguments_json, ApprovalStatus::Pending);
-        let said = turn::Line { role: "assistant", content: &said, at: now, attachments: None, ..line };
+        let untrusted = suspension.untrusted.said;
+        let said =
+            turn::Line { role: "assistant", content: &said, at: now, attachments: None, untrusted, ..line };
         let turn_id = turn::remember(connection, &event.topic, topic, &said)?;
         connection
             .prepare_cached(
@@ -346,7 +361,7 @@ fn close(
     step::record(connection, seq, &Step { number, at: now, body })?;
     audit::record(connection, now, "approval_resolved", approval.id.as_str(), status.as_str())?;
     if decision == Decision::Approved || !has_open(connection, seq)? {
-        wake(connection, seq, now)?;
+        wake(connection, seq, "a question was answered", now)?;
     }
     let resolved = by_key(connection, &ApprovalKey::Id(approval.id.clone()))?;
     resolved.ok_or_else(|| StoreError::Fault(format!("{} is gone", approval.id)))
@@ -367,7 +382,7 @@ fn has_open(connection: &Connection, seq: i64) -> Result<bool, StoreError> {
 
 /// What was approved runs at once, and the model goes on once nothing is open. A turn that runs now looks by itself
 /// before it rests.
-fn wake(connection: &Connection, seq: i64, now: Millis) -> Result<(), StoreError> {
+pub(crate) fn wake(connection: &Connection, seq: i64, reason: &str, now: Millis) -> Result<(), StoreError> {
     let woken = connection
         .prepare_cached(
             "UPDATE inbox_messages SET status = 'pending', due_at = 0, updated_at = ?2
@@ -375,7 +390,7 @@ fn wake(connection: &Connection, seq: i64, now: Millis) -> Result<(), StoreError
         )?
         .execute([seq, now.0])?;
     if woken == 1 {
-        trace::note(connection, seq, now, NoteKind::Requeued, "a question was answered")?;
+        trace::note(connection, seq, now, NoteKind::Requeued, reason)?;
         let topic: i64 = connection
             .prepare_cached("SELECT topic_id FROM inbox_messages WHERE seq = ?1")?
             .query_row([seq], |row| row.get(0))?;

@@ -50,14 +50,18 @@ pub struct HistoryFilter {
 }
 
 impl History<'_> {
-    /// The keys of the newest topics, each once.
-    pub async fn topics_lately(&self, limit: u32) -> Result<Vec<String>, StoreError> {
+    /// The topics in which something was said last, newest first.
+    pub async fn topics_lately(&self, limit: u32) -> Result<Vec<TopicRef>, StoreError> {
         self.0
             .read(move |connection| {
-                let sql = "SELECT topic_key FROM topics GROUP BY topic_key ORDER BY max(id) DESC LIMIT ?1";
+                let sql = "SELECT source, topic_key FROM topics ORDER BY \
+                           coalesce((SELECT max(turns.id) FROM turns WHERE turns.topic_id = topics.id), 0) DESC, \
+                           id DESC LIMIT ?1";
                 let mut statement = connection.prepare_cached(sql)?;
-                let keys = statement.query_map([limit], |row| row.get(0))?;
-                Ok(keys.collect::<Result<_, _>>()?)
+                let topics = statement.query_map([limit], |row| {
+                    Ok(TopicRef { source: row.get(0)?, topic_key: row.get(1)? })
+                })?;
+                Ok(topics.collect::<Result<_, _>>()?)
             })
             .await
     }

@@ -60,7 +60,7 @@ pub use fact::{
 pub use gardener::{EvictTurns, GardenerDiary, GardenerRun, Learned, Unextracted};
 pub use health::StoreHealth;
 pub use history::{History, HistoryFilter, SaidTurn};
-pub use home_lock::{HomeLock, LockError};
+pub use home_lock::{HomeHolder, HomeLock, HomeUse, LockError};
 pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{ConnectorKey, KeyRow, Keys, NameTaken};
 pub use listing::{Page, PageRequest};
@@ -84,6 +84,6 @@ pub use summary::{NewSummary, Summaries, SummaryText, TurnSummary, Uncovered};
 pub use tool_pin::ToolPins;
 pub use topic::Places;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
-pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns};
+pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns, UntrustedLines};
 pub use usage::{LastCall, UsageGroup, UsageSum, UsageTotals, last_calls};
 pub use watchdog::{Rescued, Stranded, Watchdog};

@@ -53,8 +53,16 @@ pub struct FinishedTurn {
     pub summary: String,
     /// The line that names what came with the event.
     pub attachments: Option<String>,
-    /// The turn had read what others wrote.
-    pub untrusted: bool,
+    pub untrusted: UntrustedLines,
+}
+
+/// Which lines of an exchange mark a turn that sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UntrustedLines {
+    /// The event's own text was written by others.
+    pub heard: bool,
+    /// The answer comes from a turn that read what others wrote.
+    pub said: bool,
 }
 
 /// The tokens of one exchange.
@@ -80,15 +88,16 @@ pub struct HistoryRow {
 }
 
 impl Turns<'_> {
-    /// Whether the journal of this event says that it read what others wrote.
-    pub async fn has_read_untrusted(&self, event: EventId) -> Result<bool, StoreError> {
+    /// What of others' words this event knew, as its journal has it; nothing while it is not marked.
+    pub async fn untrusted_reads(&self, event: EventId) -> Result<Vec<String>, StoreError> {
         self.0
             .read(move |connection| {
                 let mut read = connection.prepare_cached(
-                    "SELECT 1 FROM turn_steps JOIN inbox_messages ON seq = event_seq
+                    "SELECT body_json ->> '$.from' FROM turn_steps JOIN inbox_messages ON seq = event_seq
                      WHERE id = ?1 AND kind = 'untrusted_read'",
                 )?;
-                Ok(read.exists([event.as_str()])?)
+                let reads = read.query_map([event.as_str()], |row| row.get::<_, Option<String>>(0))?;
+                reads.map(|read| Ok(read?.unwrap_or_default())).collect()
             })
             .await
     }
@@ -198,7 +207,7 @@ fn answer(
     finished: &FinishedTurn,
     now: Millis,
 ) -> Result<(), StoreError> {
-    let untrusted = finished.untrusted;
+    let UntrustedLines { heard: is_heard_untrusted, said: untrusted } = finished.untrusted;
     let line = |role, content, at, tokens| Line {
         role,
         content,
@@ -212,12 +221,15 @@ fn answer(
     if !approval::stands_in_history(connection, event.seq)? {
         let heard = Line {
             attachments: finished.attachments.as_deref(),
+            untrusted: is_heard_untrusted,
             ..line("user", event.text.as_str(), event.created_at, finished.tokens.heard)
         };
         remember(connection, &event.topic, topic, &heard)?;
     } else if untrusted {
         connection
-            .prepare_cached("UPDATE turns SET untrusted = 1 WHERE topic_id = ?1 AND event_seq = ?2")?
+            .prepare_cached(
+                "UPDATE turns SET untrusted = 1 WHERE topic_id = ?1 AND event_seq = ?2 AND role = 'assistant'",
+            )?
             .execute([topic, event.seq])?;
     }
     let said = line("assistant", &finished.content, now, finished.tokens.said);

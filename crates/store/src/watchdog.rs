@@ -3,8 +3,8 @@
 use crate::inbox::fail_at_recovery;
 use crate::trace::{self, NoteKind};
 use crate::turn::{claimed_topic, shorten};
-use crate::{Store, StoreError, outbox, topic};
-use cortex_types::{Event, InboxStatus, Millis, NewReply};
+use crate::{Store, StoreError, approval, outbox, topic};
+use cortex_types::{Event, EventId, InboxStatus, Millis, NewReply};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
 
@@ -21,24 +21,28 @@ pub struct Stranded {
     pub events: Vec<i64>,
     /// Topics in which an event is pending while nothing holds them.
     pub topics: Vec<i64>,
+    /// Events that wait for a person although nobody is asked anything.
+    pub unasked: Vec<i64>,
 }
 
 /// What became of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rescued {
-    /// Events that are tried again, and topics that go on.
-    pub requeued: usize,
+    /// Events that are tried again.
+    pub requeued: Vec<EventId>,
+    /// Topics that go on, with the event that nothing held or that waited for nobody.
+    pub topics: usize,
     /// Events that were tried too often; their users are told.
-    pub failed: usize,
+    pub failed: Vec<EventId>,
 }
 
 impl Stranded {
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.topics.is_empty()
+        self.events.is_empty() && self.topics.is_empty() && self.unasked.is_empty()
     }
 
     pub fn count(&self) -> usize {
-        self.events.len() + self.topics.len()
+        self.events.len() + self.topics.len() + self.unasked.len()
     }
 }
 
@@ -96,7 +100,16 @@ fn look(connection: &Connection, running: &BTreeSet<i64>) -> Result<Stranded, St
             topics.push(topic);
         }
     }
-    Ok(Stranded { events, topics })
+    Ok(Stranded { events, topics, unasked: unasked(connection)? })
+}
+
+fn unasked(connection: &Connection) -> Result<Vec<i64>, StoreError> {
+    let mut waiting = connection.prepare_cached(
+        "SELECT seq FROM inbox_messages WHERE status = 'waiting' AND NOT EXISTS
+           (SELECT 1 FROM pending_approvals WHERE event_seq = seq AND status = 'pending') LIMIT ?1",
+    )?;
+    let rows = waiting.query_map([STRANDED_MAX], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn rescue(
@@ -113,16 +126,19 @@ fn rescue(
             .query_row([seq], |row| row.get(0))
             .optional()?;
         let Some(topic) = topic else { continue };
-        let attempts: Option<u32> = connection
-            .prepare_cached("SELECT attempts FROM inbox_messages WHERE seq = ?1 AND status = 'processing'")?
-            .query_row([seq], |row| row.get(0))
+        let found: Option<(u32, String)> = connection
+            .prepare_cached(
+                "SELECT attempts, id FROM inbox_messages WHERE seq = ?1 AND status = 'processing'",
+            )?
+            .query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?;
-        match attempts {
-            Some(attempts) if attempts >= attempts_max => {
+        match found {
+            Some((attempts, id)) if attempts >= attempts_max => {
                 fail_at_recovery(connection, *seq, "its turn was lost every time", now, notice)?;
-                rescued.failed += 1;
+                // Nobody can watch an event whose id is damaged.
+                rescued.failed.extend(id.parse::<EventId>().ok());
             }
-            Some(_) => {
+            Some((_, id)) => {
                 connection
                     .prepare_cached(
                         "UPDATE inbox_messages SET status = 'pending', due_at = 0, updated_at = ?2 WHERE seq = ?1",
@@ -135,16 +151,22 @@ fn rescue(
                     NoteKind::Rescued,
                     "no task worked on this turn any more",
                 )?;
-                rescued.requeued += 1;
+                rescued.requeued.extend(id.parse::<EventId>().ok());
             }
             // The head of the topic was no event that waits: only the topic is held.
-            None => rescued.requeued += 1,
+            None => rescued.topics += 1,
         }
         topic::release(connection, topic)?;
     }
     for topic in &stranded.topics {
         topic::refresh(connection, *topic)?;
-        rescued.requeued += 1;
+        rescued.topics += 1;
+    }
+    // An answer may have come since the look: then it goes on already.
+    let still = if stranded.unasked.is_empty() { Vec::new() } else { unasked(connection)? };
+    for seq in stranded.unasked.iter().filter(|seq| still.contains(seq)) {
+        approval::wake(connection, *seq, "it waited for an answer, and nobody is asked", now)?;
+        rescued.topics += 1;
     }
     Ok(rescued)
 }

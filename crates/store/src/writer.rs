@@ -18,6 +18,8 @@ use tokio::sync::oneshot;
 
 /// Most requests one transaction carries; bounds the time the first of them waits.
 const BATCH_MAX: usize = 512;
+/// Most requests that wait: more than all callers together can have in hand, so that none is refused for another's sake.
+const WAITING_MAX: usize = BATCH_MAX * 16;
 /// How long nothing was written before the log is folded into the database: short enough that a copy of the folder or a
 /// kill finds little in it, long enough that nobody who talks waits for it.
 const FOLD_AFTER_IDLE: Duration = Duration::from_secs(2);
@@ -82,7 +84,7 @@ impl Writer {
         bell: OutboxBell,
         capacity: Capacity,
     ) -> Result<(Self, JoinHandle<()>), StoreError> {
-        let (messages, waiting) = crossbeam_channel::bounded(BATCH_MAX * 8);
+        let (messages, waiting) = crossbeam_channel::bounded(WAITING_MAX);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || {

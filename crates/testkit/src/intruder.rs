@@ -28,3 +28,23 @@ pub fn change_asked_arguments(database: &Path, arguments_json: &str) -> usize {
         .execute("UPDATE pending_approvals SET tool_arguments_json = ?1", [arguments_json])
         .expect("a row can be changed")
 }
+
+/// Marks a pending event as taken for the last time, as if whoever took it had vanished; gives how many there were.
+pub fn lose_turn(database: &Path, text: &str) -> usize {
+    let connection = Connection::open(database).expect("the database opens beside the product");
+    connection.busy_timeout(std::time::Duration::from_secs(30)).expect("a timeout can be set");
+    connection
+        .execute(
+            "UPDATE topics SET in_flight = head_seq, head_seq = NULL, head_priority = NULL WHERE head_seq IN
+               (SELECT seq FROM inbox_messages WHERE text = ?1 AND status = 'pending')",
+            [text],
+        )
+        .expect("a topic can be held");
+    connection
+        .execute(
+            "UPDATE inbox_messages SET status = 'processing', attempts = 1000 WHERE text = ?1 AND status = 'pending'
+               AND seq IN (SELECT in_flight FROM topics)",
+            [text],
+        )
+        .expect("a row can be changed")
+}

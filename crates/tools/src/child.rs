@@ -2,7 +2,9 @@
 
 #[cfg(target_os = "linux")]
 mod confinement;
+mod family;
 mod host;
+mod starter;
 #[cfg(not(target_os = "linux"))]
 mod unconfined;
 
@@ -10,11 +12,10 @@ mod unconfined;
 use unconfined as confinement;
 
 pub use confinement::confinement_gaps;
-pub(crate) use confinement::{confine_skill, forbid_processes};
+pub(crate) use confinement::{confine_skill, end_with_parent, forbid_processes};
 pub(crate) use host::HostOrder;
-pub use host::run_child_host;
+pub use host::{ServerLimits, run_child_host};
 
-use crate::descriptors;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,6 +23,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tokio::process::{Child, Command};
+
+/// How often a family is looked at again while it ends; each look takes about a millisecond.
+const FAMILY_LOOKS_MAX: usize = 5;
 
 /// This program in the role that minds a child: it confines the child, and ends it when the server is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,20 +68,25 @@ impl Start<'_> {
         if let Some(folder) = self.folder {
             command.current_dir(folder);
         }
-        descriptors::keep_from_children();
-        let child = command.spawn()?;
+        let child = starter::start(command)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         Ok(GroupChild { child, group })
     }
 }
 
 impl GroupChild {
-    /// Kills what is left of the group.
+    /// Kills what is left of the group, and what left the group.
     pub(crate) fn kill(&mut self) {
         // Once only: when the group is gone its number can become another's.
-        if let Some(group) = self.group.take()
-            && let Err(error) = kill_process_group(group, Signal::KILL)
-        {
+        let Some(group) = self.group.take() else { return };
+        // First, while the host lives: it adopts what lost its parent, so that nothing gets out of sight. Once it was
+        // fetched its number can be another's, and it has ended its family itself.
+        for _ in 0..FAMILY_LOOKS_MAX {
+            if self.child.id().is_none() || family::kill_descendants(group) == 0 {
+                break;
+            }
+        }
+        if let Err(error) = kill_process_group(group, Signal::KILL) {
             tracing::trace!(%error, "the process group had already ended");
         }
     }

@@ -20,7 +20,7 @@ pub use calendar::{
     CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarLook, CalendarSource,
     CalendarSourceError, CalendarTools, FetchedCalendar, Validators,
 };
-pub use child::{ChildHost, confinement_gaps, run_child_host};
+pub use child::{ChildHost, ServerLimits, confinement_gaps, run_child_host};
 pub use egress::{
     Egress, EgressConfig, EgressError, FetchRequest, FetchResponse, HostPattern, HostPatternError,
     HostPolicy, HostPort, HostPortError, Network, OverLimit, SystemNetwork,
@@ -40,4 +40,4 @@ pub use tool::{
     ToolOutcome, ToolRunner, ToolSource,
 };
 pub use toolbox::{Toolbox, ToolboxConfig, ToolboxError};
-pub use trust::{PinnedGroup, StoredTrust, TrustStore, TrustStoreError, pin_group, trust_group};
+pub use trust::{PinGroup, PinnedGroup, StoredTrust, TrustStore, TrustStoreError, pin_group, trust_group};

@@ -1,5 +1,6 @@
 //! The MCP client: the servers of `mcpServers`, kept connected, and their tools as tools of ours.
 
+mod backlog;
 mod call;
 mod child;
 mod config;

@@ -1,6 +1,7 @@
 //! TypeScript skills: read from trusted folders, stripped of types, run in an engine of their own (D12).
 
 mod child;
+mod database;
 mod engine;
 mod fetch;
 mod folder;

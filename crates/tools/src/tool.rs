@@ -22,6 +22,14 @@ pub struct ToolName {
 #[error("{0:?} is not a tool name; use skill.tool with letters, digits, _ and -, at most 63 characters")]
 pub struct ToolNameError(String);
 
+/// The first names of the server's own tools. A skill or MCP server of such a name would be taken for them.
+const OWN_SKILLS: [&str; 6] = ["calendar", "http", "memory", "schedule", "session", "time"];
+
+/// Whether a skill or MCP server of this name would look like the server's own tools.
+pub(crate) fn is_own_skill(name: &str) -> bool {
+    OWN_SKILLS.iter().any(|own| own.eq_ignore_ascii_case(name.trim_matches(['_', '-'])))
+}
+
 impl ToolName {
     pub fn new(skill: &str, tool: &str) -> Result<Self, ToolNameError> {
         let full = format!("{skill}.{tool}");

@@ -98,11 +98,13 @@ impl Toolbox {
         self.mcp.status()
     }
 
-    /// Trusts a skill or an MCP server as it is now; its tools are offered at once.
+    /// Trusts the skill and the MCP server of this name as they are now; their tools are offered at once.
     pub async fn trust(&self, id: &str) -> Result<(), TrustError> {
-        match self.mcp.trust(id).await {
-            Err(TrustError::NoSkill(_)) => self.skills.trust(id, self.mcp.trusted()).await,
-            settled => settled,
+        let server = self.mcp.trust(id).await;
+        match (self.skills.trust(id, self.mcp.trusted()).await, server) {
+            (Err(TrustError::NoSkill(_)), server) => server,
+            (skill, Ok(()) | Err(TrustError::NoSkill(_))) => skill,
+            (_, Err(error)) => Err(error),
         }
     }
 

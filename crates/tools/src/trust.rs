@@ -54,27 +54,66 @@ pub struct PinnedGroup {
     pub has_new_code: bool,
 }
 
-/// The pin that stands for a whole group of tools; no tool can have such a name.
-fn group_key(group: &str) -> String {
-    format!("{group}/")
+/// Tools that are trusted together. A skill and an MCP server may have the same name and are two groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PinGroup<'a> {
+    /// A skill, and the hash of its code.
+    Skill(&'a str, [u8; 32]),
+    /// An MCP server; what it runs is not known here.
+    Server(&'a str),
+}
+
+impl PinGroup<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Skill(name, _) | Self::Server(name) => name,
+        }
+    }
+
+    /// The pin that stands for the whole group; no tool can have such a name.
+    fn key(&self) -> String {
+        match self {
+            Self::Skill(name, _) => format!("{name}/"),
+            Self::Server(name) => format!("mcp:{name}/"),
+        }
+    }
+
+    fn code(&self) -> [u8; 32] {
+        match self {
+            Self::Skill(_, code) => *code,
+            Self::Server(_) => NO_CODE,
+        }
+    }
+
+    /// Where the pin of a server stood before it had a place of its own.
+    fn old_key(&self) -> Option<String> {
+        match self {
+            Self::Skill(..) => None,
+            Self::Server(name) => Some(format!("{name}/")),
+        }
+    }
+}
+
+const NO_CODE: [u8; 32] = [0; 32];
+
+/// Whether this code is another one than was trusted, among these pins.
+pub(crate) fn is_other_code(group: PinGroup<'_>, known: &HashMap<String, [u8; 32]>) -> bool {
+    known.get(&group.key()).is_some_and(|pinned| *pinned != group.code())
 }
 
 /// Trusts a group that is seen for the first time with all its tools. Later, whatever changed or was added waits.
-/// `code` is the hash of what runs, or any constant where it cannot be known.
 pub async fn pin_group(
-    group: &str,
-    code: [u8; 32],
+    group: PinGroup<'_>,
     definitions: &[ToolDefinition],
     trusted: &dyn TrustStore,
 ) -> Result<PinnedGroup, TrustStoreError> {
     let known = trusted.all().await?;
-    let pinned_code = known.get(&group_key(group));
-    let prefix = format!("{group}.");
-    let is_known = pinned_code.is_some() || known.keys().any(|name| name.starts_with(&prefix));
-    let mut found = PinnedGroup {
-        has_new_code: pinned_code.is_some_and(|pinned| *pinned != code),
-        ..PinnedGroup::default()
-    };
+    let pinned_code = known.get(&group.key());
+    // A skill of that name has a code, and is no sign of the server.
+    let old_pin = group.old_key().and_then(|key| known.get(&key)).filter(|code| **code == NO_CODE);
+    let prefix = format!("{}.", group.name());
+    let is_known = pinned_code.or(old_pin).is_some() || known.keys().any(|name| name.starts_with(&prefix));
+    let mut found = PinnedGroup { has_new_code: is_other_code(group, &known), ..PinnedGroup::default() };
     let mut first_seen = Vec::new();
     for definition in definitions {
         match known.get(definition.name.as_str()) {
@@ -85,7 +124,7 @@ pub async fn pin_group(
         }
     }
     if pinned_code.is_none() {
-        first_seen.push((group_key(group), code));
+        first_seen.push((group.key(), group.code()));
     }
     if !first_seen.is_empty() {
         trusted.put(first_seen).await?;
@@ -95,11 +134,10 @@ pub async fn pin_group(
 
 /// Trusts a group as it is now.
 pub async fn trust_group(
-    group: &str,
-    code: [u8; 32],
+    group: PinGroup<'_>,
     definitions: &[ToolDefinition],
     trusted: &dyn TrustStore,
 ) -> Result<(), TrustStoreError> {
     let pins = definitions.iter().map(|definition| (definition.name.to_string(), definition.hash()));
-    trusted.put(pins.chain([(group_key(group), code)]).collect()).await
+    trusted.put(pins.chain([(group.key(), group.code())]).collect()).await
 }

@@ -5,15 +5,13 @@ use crate::registry::ToolProvider;
 use crate::schema::InputSchema;
 use crate::skill::TrustError;
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
-use crate::trust::{PinnedGroup, TrustStore, pin_group, trust_group};
+use crate::trust::{PinGroup, PinnedGroup, TrustStore, pin_group, trust_group};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What a server runs is not known here.
-const NO_CODE: [u8; 32] = [0; 32];
 const PIN_WAIT: Duration = Duration::from_secs(5);
 
 /// The servers, and what of them is trusted.
@@ -73,7 +71,7 @@ impl TrustedMcp {
         if theirs.is_empty() {
             return Err(TrustError::NoSkill(server.to_owned()));
         }
-        trust_group(server, NO_CODE, &theirs, &*self.trusted).await?;
+        trust_group(PinGroup::Server(server), &theirs, &*self.trusted).await?;
         self.pins.put(self.trusted.all().await?);
         Ok(())
     }
@@ -143,7 +141,7 @@ async fn pin(
 ) -> Result<(HashMap<String, [u8; 32]>, PinnedGroup), crate::trust::TrustStoreError> {
     let mut all = PinnedGroup::default();
     for (server, definitions) in set.listed() {
-        let found = pin_group(&server, NO_CODE, &definitions, trusted).await?;
+        let found = pin_group(PinGroup::Server(&server), &definitions, trusted).await?;
         all.changed.extend(found.changed);
         all.added.extend(found.added);
     }

@@ -82,7 +82,15 @@ pub struct PromptPayload {
     /// Exactly what would run. It is shown as it is, in full or with a count of what is cut off, and never rendered.
     #[serde(default)]
     pub verbatim: String,
+    /// How many characters of `verbatim` are the tool's preview; the arguments stand behind it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub preview_chars: usize,
     pub buttons: Vec<PromptButton>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// One answer to a question.

@@ -9,7 +9,7 @@ pub const JSON_DEPTH_MAX: usize = 64;
 /// Most memory that the values of a request's JSON may take, beside its text.
 pub const JSON_VALUES_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The same for chat clients, whose histories and lists of tokens are long.
-pub const CHAT_VALUES_BYTES_MAX: usize = 24 * 1024 * 1024;
+pub const CHAT_VALUES_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Largest request head.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// Longest identifier-like field of an event (source, ids, topic, user).
@@ -87,3 +87,11 @@ pub const SCHEMA_PATTERN_CHARS_MAX: usize = 512;
 pub const ARGUMENT_BYTES_MAX: usize = 256 * 1024;
 /// Most steps that checking one call's arguments may take.
 pub const CHECK_STEPS_MAX: u64 = 2_000_000;
+/// What each process of an MCP server may have of memory to write to, in MiB, where its entry does not say.
+pub const MCP_MEMORY_MIB_DEFAULT: u64 = 4_096;
+/// What an entry may say: an interpreter needs some to start.
+pub const MCP_MEMORY_MIB: std::ops::RangeInclusive<u64> = 64..=1_048_576;
+/// Processes and threads that an MCP server may start where its entry does not say; a browser has some three hundred.
+pub const MCP_PROCESSES_DEFAULT: u64 = 512;
+/// What an entry may say.
+pub const MCP_PROCESSES: std::ops::RangeInclusive<u64> = 1..=100_000;

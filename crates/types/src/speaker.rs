@@ -1,7 +1,7 @@
 //! Speakers: who says something, how that was proven, and what follows from it.
 
-use crate::is_machine_channel;
 use crate::status::UnknownStatus;
+use crate::{HOOK_CHANNEL_START, is_machine_channel};
 use serde::{Deserialize, Serialize};
 
 /// Sources, channels and people of sessions without a key have this start (D23).
@@ -55,10 +55,14 @@ impl Standing {
         }
     }
 
-    /// Whether a turn may see what the owner's memory holds: files, facts, other channels, schedules.
-    pub fn sees_memory(self) -> bool {
+    /// Whether a turn in a topic of this source may see what the owner's memory holds: files, facts, other channels,
+    /// schedules. What a hook brings, or what is made here, is answered where its topic is: the programs that read the
+    /// answers of a hook, or of a session without a key, are not the owner (D21).
+    pub fn sees_memory(self, source: &str) -> bool {
+        let is_answered_outside = is_local(source) || source.starts_with(HOOK_CHANNEL_START);
         match self {
-            Self::Owner | Self::Key | Self::Trusted | Self::Hook | Self::Inside => true,
+            Self::Owner | Self::Key | Self::Trusted => true,
+            Self::Hook | Self::Inside => !is_answered_outside,
             Self::Local => false,
         }
     }
@@ -73,7 +77,11 @@ impl Standing {
 
     /// What an event of a topic of this source would have, when nobody said it.
     pub fn of_source(source: &str) -> Self {
-        if is_local(source) { Self::Local } else { Self::Owner }
+        match source {
+            source if is_local(source) => Self::Local,
+            source if source.starts_with(HOOK_CHANNEL_START) => Self::Hook,
+            _ => Self::Owner,
+        }
     }
 }
 
@@ -156,11 +164,27 @@ mod tests {
         let stranger = Speaker::local("cli");
         assert_eq!((stranger.source(), stranger.channel()), ("local:cli", "local:cli"));
         assert_eq!(stranger.person("cli:owner"), "local:cli:cli:owner");
-        assert!(!stranger.standing().vouches_for_people() && !stranger.standing().sees_memory());
+        assert!(!stranger.standing().vouches_for_people());
+        assert!(!stranger.standing().sees_memory(stranger.source()));
         let trusted = Speaker::trusted("urn:connector:m", "m");
         assert_eq!((trusted.source(), trusted.channel()), ("urn:connector:m", "m"));
         assert_eq!(trusted.person("ada"), "ada");
-        assert!(trusted.standing().vouches_for_people() && trusted.standing().sees_memory());
+        assert!(trusted.standing().vouches_for_people());
+        assert!(trusted.standing().sees_memory(trusted.source()));
+    }
+
+    #[test]
+    fn what_is_answered_to_a_machine_sees_nothing_of_the_owners_memory() {
+        for standing in [Standing::Hook, Standing::Inside] {
+            for (source, expected) in
+                [("hook:gh", false), ("local:m", false), ("telegram", true), ("cli", true)]
+            {
+                assert_eq!(standing.sees_memory(source), expected, "{standing} in {source}");
+            }
+        }
+        for (source, expected) in [("hook:gh", false), ("local:m", false), ("telegram", true)] {
+            assert_eq!(Standing::of_source(source).sees_memory(source), expected, "{source}");
+        }
     }
 
     #[test]

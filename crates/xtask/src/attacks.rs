@@ -4,6 +4,7 @@ mod approval;
 mod child;
 mod clock;
 mod contract;
+mod crowd;
 mod door;
 mod egress;
 mod far_side;
@@ -13,6 +14,7 @@ mod injection;
 mod judgement;
 mod key;
 mod keyless;
+mod mcp;
 mod mode;
 mod number;
 mod offer;
@@ -59,6 +61,7 @@ const CLASSES: &[&[Attack]] = &[
     secret::ATTACKS,
     file::ATTACKS,
     child::ATTACKS,
+    mcp::ATTACKS,
     offer::ATTACKS,
     number::ATTACKS,
     schema::ATTACKS,
@@ -67,6 +70,7 @@ const CLASSES: &[&[Attack]] = &[
     openai::ATTACKS,
     contract::ATTACKS,
     flood::ATTACKS,
+    crowd::ATTACKS,
     storage::ATTACKS,
     outbound::ATTACKS,
 ];

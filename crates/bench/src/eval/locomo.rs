@@ -6,7 +6,7 @@
 use crate::BenchError;
 use cortex_bus::Bus;
 use cortex_runtime::{MemoryDesk, Recall, RecallBy, RecalledItem, Runtime, RuntimeConfig};
-use cortex_store::{FinishedTurn, Store, StoreConfig, TurnEnd, TurnTokens};
+use cortex_store::{FinishedTurn, Store, StoreConfig, TurnEnd, TurnTokens, UntrustedLines};
 use cortex_tools::Registry;
 use cortex_types::{EventId, Millis, NewEvent, Priority, SILENCE_MARK, Standing, SystemClock};
 use serde::{Deserialize, Serialize};
@@ -120,7 +120,7 @@ async fn tell(
             attachments: None,
             tokens: TurnTokens::default(),
             summary: String::new(),
-            untrusted: false,
+            untrusted: UntrustedLines::default(),
         };
         store
             .turns()

@@ -13,8 +13,6 @@ use std::collections::BTreeMap;
 
 /// Longest text from elsewhere that the words repeat.
 const REPEATED_CHARS_MAX: usize = 120;
-/// Most characters of a tool's preview; the arguments behind it must not be pushed out of sight.
-const PREVIEW_CHARS_MAX: usize = 1_000;
 const SHORTEST_FENCE: usize = 3;
 
 /// What a question is about.
@@ -39,6 +37,8 @@ pub struct Question {
     pub words: String,
     /// The tool's preview and every argument, to be shown as it is and never rendered.
     pub verbatim: String,
+    /// How many characters of it are the preview: a place that cannot show all of it cuts that first.
+    pub preview_chars: usize,
 }
 
 impl Question {
@@ -46,10 +46,13 @@ impl Question {
         let own = if asking.is_built_in { own_words(asking) } else { None };
         let sentence = own.unwrap_or_else(|| format!("May I run {}?", quoted(asking.tool)));
         let (user, until) = (quoted(asking.user), asking.expires_at.to_rfc3339());
-        Self {
-            words: format!("{sentence}\nAsked by {user}, open until {until}."),
-            verbatim: verbatim(asking.arguments_json, asking.preview),
+        let mut verbatim = preview(asking.preview);
+        let preview_chars = verbatim.chars().count();
+        if preview_chars > 0 {
+            verbatim.push_str("\n\n");
         }
+        verbatim.push_str(&arguments(asking.arguments_json));
+        Self { words: format!("{sentence}\nAsked by {user}, open until {until}."), verbatim, preview_chars }
     }
 
     /// All of it as one text, for those who know nothing else: the verbatim part is fenced, so that it stays as it is
@@ -61,31 +64,29 @@ impl Question {
     }
 }
 
-/// The preview, then every argument on a line of its own. JSON keeps a value on its line and in its quotes.
-fn verbatim(arguments_json: &str, preview: Option<&str>) -> String {
-    let mut lines = Vec::new();
-    if let Some(preview) = preview.filter(|preview| !preview.trim().is_empty()) {
-        let count = preview.chars().count();
-        let start: String = preview.chars().take(PREVIEW_CHARS_MAX).collect();
-        lines.extend(start.lines().map(|line| format!("  {}", visible_line(line))));
-        if let Some(more) = count.checked_sub(PREVIEW_CHARS_MAX).filter(|more| *more > 0) {
-            lines.push(format!("  … {more} more characters"));
-        }
-        lines.push(String::new());
-    }
+/// The preview, indented, so that none of its lines looks like an argument; nothing when there is none.
+fn preview(preview: Option<&str>) -> String {
+    let preview = preview.filter(|preview| !preview.trim().is_empty()).unwrap_or_default();
+    preview.lines().map(|line| format!("  {}", visible_line(line))).collect::<Vec<_>>().join("\n")
+}
+
+/// Every argument on a line of its own. JSON keeps a value on its line and in its quotes.
+fn arguments(arguments_json: &str) -> String {
     match serde_json::from_str::<BTreeMap<String, &RawValue>>(arguments_json) {
-        Ok(arguments) if arguments.is_empty() => lines.push("(no arguments)".to_owned()),
-        Ok(arguments) => lines.extend(arguments.iter().map(|(name, value)| {
-            let is_simple = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-            let name = match !name.is_empty() && name.chars().all(is_simple) {
-                true => name.clone(),
-                false => serde_json::to_string(name).unwrap_or_default(),
-            };
-            format!("{}: {}", visible_line(&name), visible_line(value.get()))
-        })),
-        Err(_) => lines.push(visible_line(arguments_json)),
+        Ok(arguments) if arguments.is_empty() => "(no arguments)".to_owned(),
+        Ok(arguments) => {
+            let lines = arguments.iter().map(|(name, value)| {
+                let is_simple = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+                let name = match !name.is_empty() && name.chars().all(is_simple) {
+                    true => name.clone(),
+                    false => serde_json::to_string(name).unwrap_or_default(),
+                };
+                format!("{}: {}", visible_line(&name), visible_line(value.get()))
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        Err(_) => visible_line(arguments_json),
     }
-    lines.join("\n")
 }
 
 /// What the words need of the arguments of our own tools.
@@ -264,7 +265,16 @@ mod tests {
         assert!(question.words.contains("Asked by `matrix:@a_b:x`, open until "), "{}", question.words);
         let expected = "  next: *Monday*\\u{200b}\n\n\"n*me\": 1\nwhat: \"a\\n`x`\\u{202e} ```y\"";
         assert_eq!(question.verbatim, expected);
+        assert_eq!(question.preview_chars, "  next: *Monday*\\u{200b}".chars().count());
         assert!(question.text().ends_with(&format!("\n\n````\n{expected}\n````")), "{}", question.text());
+    }
+
+    #[test]
+    fn a_long_preview_is_shown_in_full_before_the_arguments() {
+        let preview = "x".repeat(1_312);
+        let question = Question::of(&Asking { preview: Some(&preview), ..asking("box.do", r#"{"a":1}"#) });
+        assert_eq!(question.verbatim, format!("  {preview}\n\na: 1"));
+        assert_eq!(question.preview_chars, 1_314);
     }
 
     /// The first block of code of a Markdown text: its end is a line of as many backticks or more, and nothing else.

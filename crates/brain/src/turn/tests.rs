@@ -61,7 +61,7 @@ fn kinds(effects: &[Effect]) -> Vec<&'static str> {
     effects
         .iter()
         .map(|effect| match effect {
-            Effect::CallModel(_) => "call",
+            Effect::CallModel { .. } => "call",
             Effect::Record { .. } => "record",
             Effect::CheckCalls { .. } => "check",
             Effect::CheckSends(_) => "check sends",
@@ -112,7 +112,7 @@ fn decided(name: &str, decision: Decision) -> StepBody {
 #[test]
 fn the_last_user_message_is_the_events_text_verbatim() {
     let effects = turn(Vec::new()).step(Input::Begin);
-    let [Effect::CallModel(request)] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::CallModel { request, .. }] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!(request.messages.last(), Some(&ChatMessage::User { text: "  hello\n".into() }));
     assert!(request.system.contains("Sender: ada Channel: root\n"), "{}", request.system);
 }
@@ -149,7 +149,7 @@ fn a_read_only_call_is_checked_started_run_and_answered() {
     let [Effect::Record { steps, .. }, Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!((steps, calls.len()), (&vec![started("a.b", false)], 1));
     let effects = turn.step(ran("a.b", 0, ToolEnding::Done));
-    let [Effect::Record { notices, .. }, Effect::CallModel(request)] = &effects[..] else {
+    let [Effect::Record { notices, .. }, Effect::CallModel { request, .. }] = &effects[..] else {
         panic!("{effects:?}")
     };
     assert!(notices.is_empty());
@@ -193,7 +193,7 @@ fn a_crash_while_a_change_ran_makes_it_unknown_and_tells_the_user() {
         started("a.write", true),
     ];
     let effects = turn(steps).step(Input::Begin);
-    let [Effect::Record { steps, notices }, Effect::CallModel(_)] = &effects[..] else {
+    let [Effect::Record { steps, notices }, Effect::CallModel { .. }] = &effects[..] else {
         panic!("{effects:?}")
     };
     assert!(matches!(steps[..], [StepBody::ToolAnswered { ending: ToolEnding::Unknown, .. }]), "{steps:?}");
@@ -241,7 +241,7 @@ fn refused_calls_and_those_beyond_the_limit_are_answered_with_an_error_each() {
     assert!(text.contains("at most 32"), "{text}");
     let refuse = |position| ("a.b", position, CallVerdict::Refused("not run: no such tool".into()));
     let effects = turn.step(verdicts(&(0..32).map(refuse).collect::<Vec<_>>()));
-    let [Effect::Record { steps, .. }, Effect::CallModel(request)] = &effects[..] else {
+    let [Effect::Record { steps, .. }, Effect::CallModel { request, .. }] = &effects[..] else {
         panic!("{effects:?}")
     };
     assert_eq!((steps.len(), request.messages.len()), (32, 202));
@@ -298,7 +298,7 @@ fn the_loop_stops_after_eight_rounds_with_some_answer() {
         let effects = turn.step(answered(reply("", &[("a.b", "{}")])));
         assert_eq!(kinds(&effects), ["record", "check"], "round {round}: the same call id is answered anew");
         let effects = turn.step(verdicts(&[("a.b", 0, CallVerdict::Refused("no".into()))]));
-        let [Effect::Record { .. }, Effect::CallModel(_)] = &effects[..] else {
+        let [Effect::Record { .. }, Effect::CallModel { .. }] = &effects[..] else {
             panic!("round {round}: {effects:?}")
         };
     }

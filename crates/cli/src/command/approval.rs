@@ -8,6 +8,7 @@ use crate::question::{Press, indented};
 use crate::terminal::talk;
 use crate::{connect, duration};
 use cortex_api::{ApprovalList, ApprovalQuery, ApprovalRow, Client, GrantList, GrantRequest, GrantRow};
+use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{ApprovalId, GrantId};
 use serde_json::json;
 use std::time::Duration;
@@ -76,8 +77,19 @@ async fn act(action: &Action, client: &Client, context: &Context) -> Result<(), 
     let about = |id: &ApprovalId| Failure::about(format!("approval {id}"), WHERE);
     match action {
         Action::List { all, limit } => {
-            let query = ApprovalQuery { all: *all, limit: Some(*limit) };
-            list(&client.approvals(&query).await?, *all, context)
+            // One more than is shown tells whether there are more.
+            let query = ApprovalQuery { all: *all, limit: Some(limit.saturating_add(1).min(LIST_ROWS_MAX)) };
+            let mut found = client.approvals(&query).await?;
+            let shown = usize::try_from(*limit).unwrap_or(usize::MAX);
+            let has_more = found.items.len() > shown;
+            found.items.truncate(shown);
+            list(&found, *all, context)?;
+            if has_more {
+                talk(&format!(
+                    "there are more than these {shown}; `-n {LIST_ROWS_MAX}` shows up to {LIST_ROWS_MAX}"
+                ));
+            }
+            Ok(())
         }
         Action::Show { approval } => {
             show(&client.approval(approval).await.map_err(about(approval))?, context)

@@ -2,12 +2,16 @@
 
 use crate::archive::{self, Manifest};
 use crate::context::Context;
+use crate::daemon;
 use crate::escape::one_line;
 use crate::exit::{Exit, Failure};
 use crate::home::{Home, HomeError};
 use crate::staging::{Staging, is_partial};
 use crate::terminal::talk;
-use cortex_store::{CopyProgress, HomeLock, MigrateError, check_copy, check_whole, copy_database};
+use cortex_store::{
+    CopyProgress, HomeHolder, HomeLock, HomeUse, LockError, MigrateError, check_copy, check_whole,
+    copy_database,
+};
 use cortex_types::limits::{BACKUP_DEPTH_MAX, BACKUP_FILES_MAX};
 use cortex_types::{Clock, SystemClock};
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -59,7 +63,14 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Err(Failure::Coded { code: "exists", message });
     }
     // With no server to share the home with, none may start in the middle and change schema or files.
-    let _lock = HomeLock::acquire(home.path()).ok();
+    let _lock = match HomeLock::acquire_for(HomeUse::Backup, home.path()) {
+        Ok(lock) => Some(lock),
+        // Half of a restored home is no home.
+        Err(error @ LockError::InUse(HomeHolder { held_for: HomeUse::Restore, .. })) => {
+            return Err(daemon::not_locked(error, &home, daemon::not_answering));
+        }
+        Err(LockError::AlreadyRunning { .. } | LockError::InUse(_) | LockError::Unusable { .. }) => None,
+    };
     let staging = Staging::beside(file)?;
     let bar = bar();
     let (manifest, left_out) = collect(&home, &staging, &bar)?;

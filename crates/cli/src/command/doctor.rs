@@ -53,6 +53,7 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
         checks.extend(model::failing(&home));
         checks.extend(runtime.block_on(tool::calendars(settings, effective, &home, context)));
         checks.push(runtime.block_on(service::engram(settings, effective)));
+        checks.extend(service::strangers(settings, effective));
         checks.extend(opening::checks(settings, effective));
         checks.extend(counts.as_ref().map(|counts| opening::users(&counts.users, settings)));
         checks.push(opening::children(settings));

@@ -7,7 +7,9 @@ use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use cortex_api::{Client, FactChange, FactQuery, FactRow, MemoryHit, MemoryQuery, MemoryState};
 use cortex_types::{FactId, FactTier};
-use std::io::Read;
+use std::fs::{OpenOptions, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Look at what is remembered, and change it
@@ -172,9 +174,18 @@ fn status(state: &MemoryState, context: &Context) -> Result<(), Failure> {
 
 fn export(lines: &str, file: Option<&Path>, context: &Context) -> Result<(), Failure> {
     let Some(path) = file else { return context.terminal.print_json_lines(lines) };
-    std::fs::write(path, lines).map_err(|error| Failure::Plain(format!("{}: {error}", path.display())))?;
+    write_for_owner(path, lines).map_err(|error| Failure::Plain(format!("{}: {error}", path.display())))?;
     talk(&format!("{} facts in {}", lines.lines().count(), path.display()));
     Ok(())
+}
+
+/// Facts are personal: a file of them, also one that was there before, is its owner's alone.
+fn write_for_owner(path: &Path, lines: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    file.write_all(lines.as_bytes())
 }
 
 fn import(

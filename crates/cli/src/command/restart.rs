@@ -14,15 +14,15 @@ pub(crate) struct Args {
     force: bool,
 }
 
-/// The flags of this command, then those of the server that runs.
-fn with_flags_of_running(home: &Home, context: &Context) -> Context {
-    let running = daemon::listening(home).map(|listening| listening.flags).unwrap_or_default();
+/// The flags of this command, then those of the server that runs or was killed.
+fn with_flags_of_last(home: &Home, context: &Context) -> Context {
+    let running = daemon::listened_last(home).map(|listening| listening.flags).unwrap_or_default();
     Context { flags: context.flags.clone().or(running), ..context.clone() }
 }
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let context = &with_flags_of_running(&home, context);
+    let context = &with_flags_of_last(&home, context);
     // A configuration that cannot start must not stop what runs.
     start::check(context)?;
     if let Some(pid) = daemon::holder(&home) {

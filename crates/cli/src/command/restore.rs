@@ -3,11 +3,12 @@
 use super::backup::{ASIDE, DATABASE};
 use crate::archive::{self, ArchiveError, ArchivedFile, Manifest};
 use crate::context::Context;
+use crate::daemon;
 use crate::exit::{Exit, Failure};
 use crate::home::{Home, HomeError};
 use crate::staging::Staging;
 use crate::terminal::talk;
-use cortex_store::{HomeLock, LockError, check_copy, fold_log};
+use cortex_store::{HomeLock, HomeUse, check_copy, fold_log};
 use cortex_types::{Clock, SystemClock};
 use serde_json::json;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -30,12 +31,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // Before anything is made: a backup that cannot be used leaves no trace.
     read(&args.file, |_, _| Ok(()))?;
     make_folder(home.path())?;
-    let _lock = HomeLock::acquire(home.path()).map_err(|error| match error {
-        LockError::AlreadyRunning { pid } => Failure::Coded {
+    let _lock = HomeLock::acquire_for(HomeUse::Restore, home.path()).map_err(|error| {
+        daemon::not_locked(error, &home, |pid| Failure::Coded {
             code: "server_runs",
             message: format!("a server uses this home (pid {pid}); `cortex stop` it first"),
-        },
-        LockError::Unusable { path, source } => HomeError::from_io(&path, source).into(),
+        })
     })?;
     let staging = Staging::beside(&home.path().join("restore"))?;
     let manifest = unpack(&args.file, &staging)?;
@@ -95,7 +95,8 @@ fn unpack(file: &Path, staging: &Staging) -> Result<Manifest, Failure> {
             if let Some(folder) = path.parent() {
                 DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             }
-            let fresh = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            let mode = if archived.is_executable { 0o700 } else { 0o600 };
+            let fresh = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
             open = Some((archived.name.clone(), fresh));
         }
         match &mut open {

@@ -2,9 +2,10 @@
 
 use crate::assemble;
 use crate::config::{Effective, check_exposure, load};
+use crate::connector::forget_gone;
 use crate::context::Context;
 use crate::credentials::Credentials;
-use crate::daemon::{Listening, url_of};
+use crate::daemon::{self, Listening, url_of};
 use crate::exit::{Exit, Failure};
 use crate::home::{Home, HomeError};
 use crate::logging::{self, LogSink};
@@ -13,7 +14,6 @@ use crate::supervisor::Supervisor;
 use crate::terminal::talk;
 use cortex_api::Client;
 use cortex_server::{ReadChannels, RunningServer, ServeConfig, StartError};
-use cortex_store::LockError;
 use cortex_tools::ToolboxError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
@@ -79,7 +79,8 @@ async fn serve(
     let mut signals = Signals::listen()?;
     allow_many_connections();
     let board = config.connectors.clone();
-    let running = cortex_server::start(config).await.map_err(|error| told(error, effective))?;
+    let running = cortex_server::start(config).await.map_err(|error| told(error, home, effective))?;
+    forget_gone(home);
     let announced = announce(&running, &mut credentials, home, args, context);
     let supervised = async {
         announced?;
@@ -147,10 +148,9 @@ fn announce(
     Ok(())
 }
 
-fn told(error: StartError, effective: &Effective) -> Failure {
+fn told(error: StartError, home: &Home, effective: &Effective) -> Failure {
     match error {
-        StartError::Lock(LockError::AlreadyRunning { pid }) => Failure::AlreadyRunning { pid },
-        StartError::Lock(LockError::Unusable { path, source }) => HomeError::from_io(&path, source).into(),
+        StartError::Lock(error) => daemon::not_locked(error, home, |pid| Failure::AlreadyRunning { pid }),
         StartError::Open(error) => Failure::Coded { code: "store_unusable", message: error.to_string() },
         StartError::Store(error) => {
             Failure::Coded { code: "storage_unavailable", message: error.to_string() }

@@ -38,6 +38,9 @@ pub(super) fn start(context: &Context) -> Result<Exit, Failure> {
     if let Some(pid) = daemon::holder(&home) {
         return Err(Failure::AlreadyRunning { pid });
     }
+    if let Some(in_use) = daemon::in_use(&home) {
+        return Err(in_use);
+    }
     let mut child = spawn(&home, context)?;
     let listening = wait(&home, &mut child, context)?;
     if context.terminal.json {

@@ -81,6 +81,9 @@ fn show_absent(context: &Context) -> Result<Exit, Failure> {
     if let Some(pid) = daemon::holder(&context.home()?) {
         return Err(daemon::not_answering(pid));
     }
+    if let Some(in_use) = daemon::in_use(&context.home()?) {
+        return Err(in_use);
+    }
     if context.terminal.json {
         let server = json!({"running": false, "pid": null});
         context.terminal.print_json(&Shown { server, sidecar: Sidecar { running: false } })?;

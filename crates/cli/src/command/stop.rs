@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let pid = daemon::holder(&home).ok_or(Failure::NotRunning)?;
+    let pid = daemon::holder(&home).ok_or_else(|| daemon::in_use(&home).unwrap_or(Failure::NotRunning))?;
     stop(&home, pid, args.force, context)?;
     if context.terminal.json {
         context.terminal.print_json(&json!({"stopped": true, "pid": pid}))?;

@@ -27,6 +27,16 @@ impl Presence {
         Some(Self { path, _lock: lock })
     }
 
+    /// Removes what processes that were killed left behind.
+    pub(super) fn forget_gone(home: &Home) {
+        let Ok(entries) = std::fs::read_dir(home.path().join("run").join("waiting")) else { return };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+                std::fs::remove_file(&path).unwrap_or_default();
+            }
+        }
+    }
+
     /// Whether this process waits for the event that was posted with this id.
     pub(super) fn is_for(&self, external_id: &str) -> bool {
         self.path.file_name().is_some_and(|name| name == external_id)
@@ -44,6 +54,11 @@ impl Drop for Presence {
         // A file that stays is one that nobody holds.
         std::fs::remove_file(&self.path).unwrap_or_default();
     }
+}
+
+/// Removes what every `send` and `chat` that was killed left behind; a server does so when it starts.
+pub(crate) fn forget_gone(home: &Home) {
+    Presence::forget_gone(home);
 }
 
 /// Our own ids are letters and digits; an event of somebody else has no file here.

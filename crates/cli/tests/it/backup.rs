@@ -1,6 +1,7 @@
 //! `backup` and `restore`: a home under load goes into one file, and comes out of it elsewhere or not at all.
 
 use crate::cortex::{Cortex, Ran};
+use cortex_store::{HomeLock, HomeUse};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,54 @@ fn a_backup_under_load_has_every_event_that_was_accepted_before_it() {
         let again = other.post("/ingest", &event(number));
         assert_eq!(again["eventId"].as_str(), Some(id.as_str()), "event {number} is not in the backup");
     }
+}
+
+#[test]
+fn a_program_in_the_home_can_be_started_after_a_restore() {
+    let cortex = Cortex::quiet().started();
+    let (program, text) = ("workspace/bin/hello", "workspace/bin/readme");
+    std::fs::create_dir_all(cortex.path("workspace/bin")).unwrap();
+    std::fs::write(cortex.path(program), "#!/bin/sh\nexit 7\n").unwrap();
+    std::fs::set_permissions(cortex.path(program), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(cortex.path(text), "no program").unwrap();
+    let file = backed_up(&cortex);
+    let other = elsewhere();
+    assert_eq!(restore(&other, &file).code, Some(0));
+    let mode = |name: &str| std::fs::metadata(other.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(program), mode(text)), (0o700, 0o600), "its owner's alone, as everything in a home");
+    let ended = std::process::Command::new(other.path(program)).status().unwrap();
+    assert_eq!(ended.code(), Some(7));
+}
+
+#[test]
+fn a_backup_or_restore_that_runs_is_not_taken_for_the_server() {
+    let cortex = Cortex::quiet().started();
+    assert_eq!(cortex.run(&["stop"]).code, Some(0));
+    for (held_for, name) in [(HomeUse::Backup, "backup"), (HomeUse::Restore, "restore")] {
+        // Held by this test: a `stop` that takes it for the server would end the test.
+        let _lock = HomeLock::acquire_for(held_for, &cortex.home()).unwrap();
+        let pid = std::process::id();
+        let told = format!(
+            "cortex: home_in_use: `cortex {name}` uses this home (pid {pid}); try again when it is done\n"
+        );
+        for arguments in
+            [&["stop", "--force"][..], &["stop"], &["start"], &["restart"], &["serve"], &["status"]]
+        {
+            let ran = cortex.run(arguments);
+            assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), told.as_str()), "{arguments:?}");
+        }
+    }
+    {
+        let _lock = HomeLock::acquire_for(HomeUse::Restore, &cortex.home()).unwrap();
+        let ran = cortex.run(&["backup", cortex.beside("half.cortex").to_str().unwrap()]);
+        assert_eq!(ran.code, Some(1));
+        assert!(
+            ran.stderr.starts_with("cortex: home_in_use: `cortex restore` uses this home"),
+            "{}",
+            ran.stderr
+        );
+    }
+    assert_eq!(cortex.run(&["start"]).code, Some(0));
 }
 
 #[test]

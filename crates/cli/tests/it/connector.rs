@@ -204,3 +204,24 @@ fn a_program_that_speaks_json_lines_is_bridged() {
     let row = &cortex.json(&["inbox", "list", "--json"])["items"][0];
     assert_eq!((&row["source"], &row["userId"]), (&json!("door"), &json!("ada")));
 }
+
+#[test]
+fn a_second_bridge_of_a_source_is_refused() {
+    let cortex = Cortex::quiet().started();
+    let bridge = |source: &str| {
+        let mut command = cortex.command(&["connector", "stdio", "--source", source]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut first = bridge("door");
+    writeln!(first.stdin.as_mut().unwrap(), "not json").unwrap();
+    let mut answer = String::new();
+    BufReader::new(first.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+    let second = bridge("door").wait_with_output().unwrap();
+    let told = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(1), "{told}");
+    assert!(told.contains("bridge_runs: another bridge serves the source door; end it first"), "{told}");
+    assert_eq!(bridge("window").wait_with_output().unwrap().status.code(), Some(0), "another source is free");
+    drop(first.stdin.take());
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    assert_eq!(bridge("door").wait_with_output().unwrap().status.code(), Some(0), "and so is this one now");
+}

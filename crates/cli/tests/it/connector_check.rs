@@ -15,7 +15,7 @@ fn this_server_speaks_the_protocol_and_every_promise_is_a_line() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(ran.stderr, "failed: 0, extras that are not there: 0\n");
     let lines: Vec<&str> = ran.stdout.lines().collect();
-    assert!(lines.len() == 19 && lines.iter().all(|line| line.starts_with("ok ")), "{}", ran.stdout);
+    assert!(lines.len() == 22 && lines.iter().all(|line| line.starts_with("ok ")), "{}", ran.stdout);
     assert_eq!(lines[0], "ok         session              GET /connector answers 200 with a UUID");
 }
 
@@ -31,7 +31,7 @@ fn a_server_that_is_not_there_is_exit_1_with_what_was_seen() {
         (&json!("session"), &json!("failed"), &json!(false))
     );
     assert!(first["seen"].as_str().unwrap().contains("refused"), "{first}");
-    assert_eq!(report["checks"][18]["state"], "skipped");
+    assert_eq!(report["checks"][21]["state"], "skipped");
 }
 
 #[test]

@@ -323,6 +323,59 @@ fn what_is_held_back_and_what_cannot_be_read_is_told() {
     assert!((0..500).any(|_| is_down()), "{:?}", all_found(&cortex, "tools"));
 }
 
+#[test]
+fn a_skill_that_is_held_back_is_told_with_the_way_to_trust_it() {
+    let cortex = Cortex::quiet();
+    let skills = cortex.beside("skills");
+    std::fs::create_dir_all(skills.join("notes")).unwrap();
+    let manifest =
+        r#"{"id": "notes", "name": "N", "version": "1.0.0", "runtimeApiVersion": "1", "main": "main.js"}"#;
+    let main = |says: &str| {
+        format!(
+            "export const listTools = () => [{{ name: 'notes.say', description: 'd', \
+             inputSchema: {{ type: 'object' }}, mutatesState: false }}];\n\
+             export const execute = async () => ({{ content: '{says}' }});\n"
+        )
+    };
+    std::fs::write(skills.join("notes/skill.json"), manifest).unwrap();
+    std::fs::write(skills.join("notes/main.js"), main("first")).unwrap();
+    let cortex = cortex.with("CORTEX_SKILL_DIRS", skills.to_str().unwrap()).started();
+    assert!(all_found(&cortex, "tools").iter().all(|check| check["state"] != "problem"));
+    cortex.run(&["stop"]);
+    std::fs::write(skills.join("notes/main.js"), main("second")).unwrap();
+    cortex.run(&["start"]);
+    let told = all_found(&cortex, "tools");
+    let is_told = |check: &Value| {
+        let message = check["message"].as_str().unwrap();
+        check["state"] != "ok" && message.contains("notes") && message.contains("cortex skill trust")
+    };
+    assert!(told.iter().any(is_told), "{told:?}");
+    cortex.run(&["skill", "trust", "notes"]);
+    assert!(!all_found(&cortex, "tools").iter().any(is_told), "once it is trusted, it is not held back");
+}
+
+#[test]
+fn what_the_watchdog_found_is_told() {
+    let script = json!({"answers": [{"when": {"equals": "hold"}, "deltas": ["a", "b"], "delayMs": 3_600_000}],
+                        "otherwise": {"say": "well"}});
+    let cortex = Cortex::scripted(&script).with("CORTEX_MAX_PARALLEL_TOPICS", "1").started();
+    let hold = ["send", "--topic", "hold", "--wait", "0", "hold"];
+    assert_eq!(cortex.run(&hold).code, Some(0));
+    assert_eq!(cortex.run(&["send", "--topic", "lost", "--wait", "0", "lost"]).code, Some(0));
+    assert_eq!(cortex_testkit::lose_turn(&cortex.home().join("cortex.db"), "lost"), 1);
+    let is_told = || {
+        let told = all_found(&cortex, "watchdog");
+        told.iter().any(|check| {
+            let message = check["message"].as_str().unwrap();
+            check["state"] == "warning" && message.contains("0 events were put back and 1 failed")
+        })
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is_told() {
+        assert!(std::time::Instant::now() < deadline, "{:?}", all_found(&cortex, "watchdog"));
+    }
+}
+
 /// Every line of one check.
 fn all_found(cortex: &Cortex, check: &str) -> Vec<Value> {
     let report: Value = serde_json::from_str(&cortex.run(&["doctor", "--json"]).stdout).unwrap();

@@ -184,3 +184,29 @@ fn a_restart_keeps_the_flags_of_the_start() {
     let address = cortex.json(&["status", "--json"])["server"]["address"].as_str().unwrap().to_owned();
     assert!(address.starts_with("127.0.0.2:") && address != free.to_string(), "{address}");
 }
+
+#[test]
+fn a_restart_after_a_crash_keeps_the_flags_of_the_start() {
+    let cortex = Cortex::new().with("CORTEX_SYNAPSE_URL", "off").with("CORTEX_OLLAMA_URL", "off");
+    let cortex = cortex.with("CORTEX_ENGRAM_URL", "off");
+    let free = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let ran = cortex.run(&["start", "--host", "127.0.0.2", "--port", &free.port().to_string()]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(cortex.run(&["stop", "--force"]).code, Some(0));
+    let ran = cortex.run(&["restart"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(cortex.json(&["status", "--json"])["server"]["address"], free.to_string());
+}
+
+#[test]
+fn what_killed_sends_left_behind_is_gone_after_a_start() {
+    let cortex = Cortex::quiet();
+    let waiting = cortex.path("run/waiting");
+    std::fs::create_dir_all(&waiting).unwrap();
+    let [left, held] = ["01LEFT", "01HELD"].map(|name| waiting.join(name));
+    std::fs::write(&left, "").unwrap();
+    let holder = std::fs::File::create(&held).unwrap();
+    holder.lock().unwrap();
+    let _cortex = cortex.started();
+    assert!(!left.exists() && held.exists());
+}

@@ -2,6 +2,7 @@
 
 use crate::cortex::Cortex;
 use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
 
 const NO_FACT: &str = "fct_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 const NO_OP: &str = "op_01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -68,6 +69,22 @@ fn memory_shows_its_numbers() {
 }
 
 #[test]
+fn memory_says_that_an_engram_service_keeps_it() {
+    let url = "http://127.0.0.1:1/engram";
+    let cortex = Cortex::quiet().with("CORTEX_ENGRAM_URL", url).started();
+    let kept =
+        format!("kept      by the Engram service at {url}; the facts below are those kept here before\n");
+    for shown in [cortex.run(&["memory"]), cortex.run(&["memory", "status"])] {
+        assert!(shown.stdout.starts_with(&kept), "{} {}", shown.stdout, shown.stderr);
+    }
+    let said = format!("memory is kept by the Engram service at {url}; this is what is kept here\n");
+    for arguments in [&["memory", "list"][..], &["memory", "search", "tea"]] {
+        let shown = cortex.run(arguments);
+        assert!(shown.stderr.starts_with(&said), "{arguments:?}: {}", shown.stderr);
+    }
+}
+
+#[test]
 fn an_export_is_taken_in_once() {
     let cortex = Cortex::quiet().started();
     cortex.run(&["send", "I live in Paris"]);
@@ -75,6 +92,11 @@ fn an_export_is_taken_in_once() {
     let file = cortex.beside("memory.ndjson");
     let file = file.to_str().unwrap();
     assert_eq!(cortex.run(&["memory", "export", file]).stderr, format!("1 facts in {file}\n"));
+    let mode = || std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600, "facts are personal");
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(cortex.run(&["memory", "export", file]).code, Some(0));
+    assert_eq!(mode(), 0o600, "in a file that was there, too");
     assert_eq!(cortex.run(&["memory", "import", file]).stdout, "0 new, 0 merged, 1 known\n");
     let other = Cortex::quiet().started();
     assert_eq!(other.run(&["memory", "import", file]).stdout, "1 new, 0 merged, 0 known\n");

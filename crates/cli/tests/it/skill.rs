@@ -152,7 +152,7 @@ fn a_changed_skill_is_held_back_until_it_is_trusted_with_or_without_a_server() {
         write_skill(&cortex, "s", &format!("description: '{description}', mutatesState: false"));
         cortex.run(&["restart"]);
         let held_back = cortex.json(&["skill", "list", "--json"])["heldBack"][0].to_string();
-        assert!(held_back.contains("s.say changed since it was trusted"), "{held_back}");
+        assert!(held_back.contains("its code changed since it was trusted"), "{held_back}");
         if !runs {
             cortex.run(&["stop"]);
         }

@@ -21,6 +21,9 @@ pub(crate) struct Asked {
     pub(crate) approval_id: String,
     pub(crate) question: String,
     pub(crate) verbatim: String,
+    /// How many characters of it are the tool's preview, which is cut before the arguments are.
+    #[serde(default)]
+    pub(crate) preview_chars: usize,
 }
 
 impl Asked {

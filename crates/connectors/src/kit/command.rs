@@ -9,8 +9,8 @@ pub(crate) enum Command {
     /// Denies the open questions of the chat; a turn that runs goes on.
     Stop,
     New,
-    /// Presses Approve of the nth open question, or of the only one.
-    Approve(Option<usize>),
+    /// Presses Approve of the open question with this number, or of the only one.
+    Approve(Option<u32>),
 }
 
 impl Command {
@@ -35,7 +35,7 @@ impl Command {
 pub(crate) const HELP: &str = "\
 /status – whether the server is there
 /new – begin a new conversation in this chat
-/approve – approve the open question of this chat (`/approve 2` the second)
+/approve – approve the open question of this chat (`/approve 2` for question 2)
 /stop – deny the open questions of this chat
 /help – this list
 

@@ -46,18 +46,24 @@ pub(crate) fn compose(text: &str, rules: &PlatformRules) -> Vec<ComposedPart> {
     }
 }
 
+/// Most characters of a tool's preview where not everything fits; the arguments behind it must not be pushed out of sight.
+const PREVIEW_CHARS_MAX: usize = 1_000;
+
 /// The parts of a question. What would run stands in the last one, as it is: all of it, or as much as the platform takes
 /// and a count of the rest.
 pub(crate) fn compose_question(asked: &Asked, words: &str, rules: &PlatformRules) -> Vec<ComposedPart> {
     let is_long = rules.dialect.render(words).units * 2 > rules.part_units_max;
     let mut parts = if is_long { compose(words, rules) } else { Vec::new() };
     let words = if is_long { "This would run:" } else { words };
-    let (mut fits, mut too_many) = (0, asked.verbatim.chars().count() + 1);
-    let all = verbatim_part(asked, words, too_many - 1, rules);
-    if let Some(all) = all {
-        parts.push(all);
-        return parts;
+    let shorter = with_short_preview(asked);
+    for whole in [Some(asked), shorter.as_ref()].into_iter().flatten() {
+        if let Some(all) = verbatim_part(whole, words, whole.verbatim.chars().count(), rules) {
+            parts.push(all);
+            return parts;
+        }
     }
+    let asked = shorter.as_ref().unwrap_or(asked);
+    let (mut fits, mut too_many) = (0, asked.verbatim.chars().count());
     while too_many - fits > 1 {
         let middle = usize::midpoint(fits, too_many);
         match verbatim_part(asked, words, middle, rules) {
@@ -69,13 +75,26 @@ pub(crate) fn compose_question(asked: &Asked, words: &str, rules: &PlatformRules
     parts
 }
 
+/// The question with its preview cut; `None` when that is short as it is.
+fn with_short_preview(asked: &Asked) -> Option<Asked> {
+    let missing = asked.preview_chars.checked_sub(PREVIEW_CHARS_MAX).filter(|missing| *missing > 0)?;
+    let at = |count: usize| asked.verbatim.char_indices().nth(count).map(|(at, _)| at);
+    let (start, rest) =
+        (&asked.verbatim[..at(PREVIEW_CHARS_MAX)?], &asked.verbatim[at(asked.preview_chars)?..]);
+    let verbatim = format!("{start}\n  {}{rest}", rest_line(missing, asked));
+    Some(Asked { verbatim, ..asked.clone() })
+}
+
+fn rest_line(missing: usize, asked: &Asked) -> String {
+    format!("… {missing} more characters, see cortex approvals show {}", asked.approval_id)
+}
+
 /// The part with so many characters of what would run; `None` when it is longer than the platform takes.
 fn verbatim_part(asked: &Asked, words: &str, shown: usize, rules: &PlatformRules) -> Option<ComposedPart> {
     let whole = asked.verbatim.as_str();
     let text = whole.char_indices().nth(shown).map_or(whole, |(end, _)| &whole[..end]);
     let missing = whole[text.len()..].chars().count();
-    let note = (missing > 0)
-        .then(|| format!("… {missing} more characters, see cortex approvals show {}", asked.approval_id));
+    let note = (missing > 0).then(|| rest_line(missing, asked));
     let plain = [Some(words), Some(text), note.as_deref()];
     let plain = plain.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
     let rendered = rules.dialect.render(words);
@@ -138,6 +157,31 @@ mod tests {
         let parts = compose("<!-- -->\n\n[](x)", &rules(4096));
         assert!(parts.iter().all(|part| !part.formatted.trim().is_empty()), "{parts:?}");
         assert_eq!(compose("[](x)", &rules(4096))[0].formatted, "[](x)");
+    }
+
+    #[test]
+    fn a_preview_is_cut_before_the_arguments_and_only_where_not_everything_fits() {
+        let preview = "p".repeat(1_312);
+        let asked = Asked {
+            approval_id: "apv_1".to_owned(),
+            question: "May I?".to_owned(),
+            verbatim: format!("{preview}\n\nwhat: \"{}\"", "w".repeat(300)),
+            preview_chars: 1_312,
+        };
+        let parts = compose_question(&asked, &asked.question, &rules(4_096));
+        assert_eq!(parts[0].plain, format!("May I?\n\n{}", asked.verbatim));
+        let parts = compose_question(&asked, &asked.question, &rules(1_500));
+        let cut =
+            format!("{}\n  … 312 more characters, see cortex approvals show apv_1\n\n", "p".repeat(1_000));
+        assert_eq!(parts[0].plain, format!("May I?\n\n{cut}what: \"{}\"", "w".repeat(300)));
+        let parts = compose_question(&asked, &asked.question, &rules(1_300));
+        let start = format!("May I?\n\n{cut}what: \"w");
+        assert!(parts[0].plain.starts_with(&start), "{}", parts[0].plain);
+        assert!(
+            parts[0].plain.ends_with(" more characters, see cortex approvals show apv_1"),
+            "{}",
+            parts[0].plain
+        );
     }
 
     proptest! {

@@ -274,6 +274,7 @@ impl<P: Platform> Connector<P> {
                 words: first_words(&message.text),
                 buttons: buttons.to_vec(),
                 delivered_at: self.clock.now(),
+                number: 0,
             });
             self.notebook.note(|pages| {
                 if is_last {

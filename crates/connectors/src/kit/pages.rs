@@ -11,6 +11,8 @@ const BEGUN_MAX: usize = 200;
 const DELIVERED_MAX: usize = 1_000;
 const PROMPTS_MAX: usize = 100;
 const PLACES_MAX: usize = 2_000;
+/// Numbers of questions begin anew behind it; by then the first ones are long closed.
+const NUMBER_MAX: u32 = 999;
 const REFUSAL_CHARS_MAX: usize = 300;
 /// A question that is older can no longer be answered: the server gives it up after a quarter of an hour.
 const PROMPT_LASTS_MS: i64 = 20 * 60 * 1_000;
@@ -41,6 +43,8 @@ pub(crate) struct Pages {
     delivered: VecDeque<OutboxId>,
     /// Questions with buttons that are open, as far as we know.
     prompts: VecDeque<Prompt>,
+    /// The number of the last question that got one.
+    last_number: u32,
 }
 
 /// What the platform refused since the connector was set up.
@@ -65,6 +69,16 @@ pub(crate) struct Prompt {
     pub(crate) buttons: Vec<Button>,
     #[serde(default)]
     pub(crate) delivered_at: Millis,
+    /// By which a person names it; no other open question has it, also after this one is closed.
+    #[serde(default)]
+    pub(crate) number: u32,
+}
+
+impl Prompt {
+    /// Whether its message was there when something was said. Platforms tell times in whole seconds.
+    pub(crate) fn was_seen_by(&self, said_at: Millis) -> bool {
+        self.delivered_at.0.div_euclid(1_000) <= said_at.0.div_euclid(1_000)
+    }
 }
 
 impl Pages {
@@ -156,8 +170,10 @@ impl Pages {
         push_bounded(&mut self.delivered, message.clone(), DELIVERED_MAX);
     }
 
+    /// Gives the prompt its number.
     pub(crate) fn open_prompt(&mut self, prompt: Prompt) {
-        push_bounded(&mut self.prompts, prompt, PROMPTS_MAX);
+        self.last_number = self.last_number % NUMBER_MAX + 1;
+        push_bounded(&mut self.prompts, Prompt { number: self.last_number, ..prompt }, PROMPTS_MAX);
     }
 
     /// The prompt that has this button.
@@ -236,6 +252,7 @@ mod tests {
                 words: words.to_owned(),
                 buttons: Vec::new(),
                 delivered_at: Millis(minute * 60_000),
+                number: 0,
             });
         }
         let open = |minute: i64| {

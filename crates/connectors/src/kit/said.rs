@@ -141,30 +141,32 @@ impl<P: Platform> Connector<P> {
         format!("{server}\nConversation: {topic}\nOpen questions here: {open}")
     }
 
-    async fn approve(&self, said: &Said, number: Option<usize>) -> Result<(), Interrupted> {
+    /// Presses what the person saw: a question that came later than their words, or that another number stands for, is not
+    /// the one that they mean.
+    async fn approve(&self, said: &Said, number: Option<u32>) -> Result<(), Interrupted> {
         let open = self.notebook.read(|pages| pages.prompts_in(&said.place, self.clock.now()));
-        let chosen = match (number, open.as_slice()) {
-            (_, []) => {
-                self.tell(&said.place, "Nothing is asked here.").await;
-                return Ok(());
+        let mark = self.platform.rules().command_mark;
+        let named = open.iter().find(|prompt| Some(prompt.number) == number);
+        let chosen = match (number, named, open.as_slice()) {
+            (_, _, []) => Err("Nothing is asked here.".to_owned()),
+            (Some(_), Some(named), _) => Ok(named),
+            (None, _, [only]) => Ok(only),
+            (Some(number), None, several) => {
+                Err(format!("There is no open question {number} here. {}", which_one(several, mark)))
             }
-            (None, [only]) => only,
-            (Some(number), some) if (1..=some.len()).contains(&number) => &some[number - 1],
-            (None | Some(_), several) => {
-                let lines = several
-                    .iter()
-                    .enumerate()
-                    .map(|(index, prompt)| format!("{}. {}", index + 1, prompt.words));
-                let list = lines.collect::<Vec<_>>().join("\n");
-                let mark = self.platform.rules().command_mark;
-                let words =
-                    format!("Which one? Press its button, or send {mark}approve with its number:\n{list}");
-                self.tell(&said.place, &words).await;
-                return Ok(());
-            }
+            (None, _, several) => Err(which_one(several, mark)),
         };
-        if !self.press_word(said, chosen, "approve", &said.external_id).await? {
-            self.tell(&said.place, "That question cannot be approved; press one of its buttons.").await;
+        let told = match chosen {
+            Ok(prompt) if !prompt.was_seen_by(said.occurred_at) => Some(format!(
+                "This question came after your {mark}approve: {}\nPress its button, or send {mark}approve again.",
+                prompt.words
+            )),
+            Ok(prompt) if self.press_word(said, prompt, "approve", &said.external_id).await? => None,
+            Ok(_) => Some("That question cannot be approved; press one of its buttons.".to_owned()),
+            Err(words) => Some(words),
+        };
+        if let Some(words) = told {
+            self.tell(&said.place, &words).await;
         }
         Ok(())
     }
@@ -241,6 +243,12 @@ impl<P: Platform> Connector<P> {
         }
         Ok(())
     }
+}
+
+fn which_one(open: &[Prompt], mark: char) -> String {
+    let lines = open.iter().map(|prompt| format!("{}. {}", prompt.number, prompt.words));
+    let list = lines.collect::<Vec<_>>().join("\n");
+    format!("Which one? Press its button, or send {mark}approve with its number:\n{list}")
 }
 
 /// What the assistant reads: what was replied to, that it is an edit, then the words.

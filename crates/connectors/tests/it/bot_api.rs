@@ -10,7 +10,7 @@ use cortex_testkit::eventually;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 
 pub(crate) const TOKEN: &str = "123456:TEST-token-that-must-never-be-seen";
@@ -212,7 +212,8 @@ pub(crate) fn group_message(update_id: i64, user: i64, chat: i64, more: Value) -
 }
 
 pub(crate) fn message_in(update_id: i64, user: i64, chat: Value, more: Value) -> Value {
-    let mut message = json!({"message_id": update_id, "date": 1_700_000_000, "chat": chat,
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let mut message = json!({"message_id": update_id, "date": now, "chat": chat,
         "from": {"id": user, "is_bot": false, "first_name": format!("user {user}")}});
     message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({"update_id": update_id, "message": message})

@@ -55,7 +55,8 @@ async fn approve_presses_the_only_button_and_asks_which_when_there_are_two() {
     let which = which.as_str().unwrap();
     assert!(which.starts_with("Which one?") && which.contains("/approve with its number"), "{which}");
     assert!(!which.contains("apr_"), "no token is shown");
-    stage.api.happen(message(9, ADA, "/approve 2"));
+    assert!(which.contains("\n2. ") && which.contains("\n3. "), "a number stays with its question: {which}");
+    stage.api.happen(message(9, ADA, "/approve 3"));
     open_questions(&stage, 1).await;
     stage.api.happen(message(10, ADA, "/stop"));
     open_questions(&stage, 0).await;
@@ -69,6 +70,39 @@ async fn approve_presses_the_only_button_and_asks_which_when_there_are_two() {
         .map(|row| row["status"].clone())
         .collect();
     assert_eq!(answers, ["approved", "denied", "approved"]);
+}
+
+#[tokio::test]
+async fn approve_presses_no_question_that_came_later_or_that_another_number_stood_for() {
+    let stage = Stage::with(asking()).await;
+    let connector = stage.connect();
+    let old = |id: i64, text: &str| {
+        let mut said = message(id, ADA, text);
+        said["message"]["date"] = 1_700_000_000.into();
+        said
+    };
+    stage.api.happen(message(1, ADA, "stretch"));
+    open_questions(&stage, 1).await;
+    // Typed for a question that is closed by now, and heard when another one is there.
+    stage.api.happen(old(2, "/approve"));
+    let told = stage.api.after("sendMessage", 2).await[1]["text"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("This question came after your /approve: "), "{told}");
+    stage.api.happen(old(3, "/approve 1"));
+    let told = stage.api.after("sendMessage", 3).await[2]["text"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("This question came after your /approve: "), "{told}");
+    stage.api.happen(message(4, ADA, "/approve 1"));
+    open_questions(&stage, 0).await;
+    stage.api.happen(message(5, ADA, "/new"));
+    stage.api.happen(message(6, ADA, "stretch"));
+    open_questions(&stage, 1).await;
+    let sent = stage.api.calls("sendMessage").len();
+    stage.api.happen(message(7, ADA, "/approve 1"));
+    let told = stage.api.after("sendMessage", sent + 1).await[sent]["text"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("There is no open question 1 here. Which one?"), "{told}");
+    connector.stop().await;
+    let rows = stage.server.get("/api/v2/approvals?all=true").await.json()["items"].clone();
+    let states: Vec<&Value> = rows.as_array().unwrap().iter().map(|row| &row["status"]).collect();
+    assert_eq!(states, ["pending", "approved"]);
 }
 
 #[tokio::test]

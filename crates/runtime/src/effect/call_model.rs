@@ -20,9 +20,10 @@ pub(crate) async fn call_model(
     models: &Models,
     event: &Event,
     request: &ChatRequest,
+    shown: Preview,
     cancel: &CancellationToken,
 ) -> (Asked, Vec<ModelCall>) {
-    let preview = LivePreview { parts, event, shown: Mutex::new(Preview::default()) };
+    let preview = LivePreview { parts, event, shown: Mutex::new(shown) };
     let answered = models.answer(request, &preview, cancel).await;
     for call in &answered.calls {
         count(call);

@@ -1,7 +1,7 @@
 //! Asks the registry about calls: in order, read-only, granted, or one a person must be asked about.
 
 use crate::runtime::Parts;
-use cortex_brain::{CallVerdict, MarkedCall, MemoryHome, asks_when_marked, bind};
+use cortex_brain::{CallVerdict, MarkedCall, MemoryHome, ToolMaker, asks_when_marked, bind};
 use cortex_store::StoreError;
 use cortex_tools::{CallContext, CheckedCall, Mutation, ToolDefinition, ToolSource};
 use cortex_types::{Event, Standing, ToolCall, is_machine_channel};
@@ -59,11 +59,19 @@ async fn own_words(parts: &Parts, event: &Event) -> Result<Vec<String>, StoreErr
 
 fn asks_as_marked(parts: &Parts, call: &CheckedCall, own_words: &[String]) -> bool {
     asks_when_marked(MarkedCall {
+        maker: maker_of(call.definition()),
         tool: call.definition().name.as_str(),
         arguments_json: call.arguments_json(),
         own_words,
         memory: if parts.config.engram.is_some() { MemoryHome::Service } else { MemoryHome::BuiltIn },
     })
+}
+
+pub(crate) fn maker_of(tool: &ToolDefinition) -> ToolMaker {
+    match tool.source {
+        ToolSource::BuiltIn => ToolMaker::BuiltIn,
+        ToolSource::Skill { .. } | ToolSource::Mcp { .. } => ToolMaker::Others,
+    }
 }
 
 /// Checks a call against its schema and resolves what a person must see resolved; an error is for the model.
@@ -74,7 +82,7 @@ pub(crate) async fn prepare(
     arguments_json: &str,
 ) -> Result<Prepared, String> {
     let checked = parts.tools.check(name, arguments_json).await.map_err(|error| error.to_string())?;
-    if !is_open_to(event.standing, checked.definition()) {
+    if !is_open_to(event.standing, &event.topic.source, checked.definition()) {
         return Err(format!("there is no tool {name} in this conversation"));
     }
     let context = call_context(parts, event, &CancellationToken::new());
@@ -88,15 +96,15 @@ const OWNERS_SKILLS: [&str; 3] = ["memory", "session", "schedule"];
 /// The one skill whose answers are nobody's secret.
 const EVERYBODYS_SKILL: &str = "time";
 
-/// Whether a turn of this standing may use a tool. A stranger gets none that runs unasked: calendars, pages of the
+/// Whether a turn of this standing in a topic of this source may use a tool. A stranger gets none that runs unasked: calendars, pages of the
 /// owner's network and everything that skills and MCP servers read are the owner's. What changes something asks, and
 /// the owner alone answers.
-pub(crate) fn is_open_to(standing: Standing, tool: &ToolDefinition) -> bool {
+pub(crate) fn is_open_to(standing: Standing, source: &str, tool: &ToolDefinition) -> bool {
     let is_built_in = tool.source == ToolSource::BuiltIn;
     let skill = tool.name.skill();
     let is_everybodys = is_built_in && skill == EVERYBODYS_SKILL;
     let is_owners = is_built_in && OWNERS_SKILLS.contains(&skill);
-    standing.sees_memory() || is_everybodys || (tool.mutation == Mutation::Mutates && !is_owners)
+    standing.sees_memory(source) || is_everybodys || (tool.mutation == Mutation::Mutates && !is_owners)
 }
 
 /// What an approval of this call by this user in this topic is bound to.

@@ -1,8 +1,8 @@
 //! Runs tool calls whose start is on record; what changes something is checked against its approval once more.
 
-use crate::effect::check_calls::{asks_first, binding_of, call_context, prepare};
+use crate::effect::check_calls::{asks_first, binding_of, call_context, maker_of, prepare};
 use crate::runtime::Parts;
-use cortex_brain::{Clearance, ReadyCall, ToolMaker, ToolResult, UNTRUSTED_START, is_untrusted_output};
+use cortex_brain::{Clearance, ReadyCall, ToolResult, UNTRUSTED_START, is_untrusted_output};
 use cortex_store::StoreError;
 use cortex_tools::{CheckedCall, ToolCallError, ToolDefinition, ToolSource};
 use cortex_types::{Approval, ApprovalStatus, Event, ToolEnding};
@@ -53,11 +53,8 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
     counter!("cortex_tool_calls_total", "outcome" => if ending.is_error() { "failed" } else { "done" })
         .increment(1);
     let definition = cleared.definition();
-    let maker = match definition.source {
-        ToolSource::BuiltIn => ToolMaker::BuiltIn,
-        ToolSource::Skill { .. } | ToolSource::Mcp { .. } => ToolMaker::Others,
-    };
-    let untrusted = is_its_own_text && is_untrusted_output(maker, definition.name.as_str(), &text);
+    let untrusted =
+        is_its_own_text && is_untrusted_output(maker_of(definition), definition.name.as_str(), &text);
     result(text, ending, untrusted)
 }
 

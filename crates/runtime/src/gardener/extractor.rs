@@ -63,6 +63,7 @@ impl Garden {
         LearnedFact {
             fact,
             topic_key: said.map(|line| line.topic.topic_key.clone()).unwrap_or_default(),
+            topic_name: said.map(|line| FactScope::topic_name(&line.topic)).unwrap_or_default(),
             scope: said.map_or(FactScope::Global, |line| self.scope_of(&line.user_id)),
             source: FactSource { kind: FactSourceKind::Turn, reference },
             unreviewed_in: said.filter(|line| line.untrusted).map(|line| FactScope::topic_name(&line.topic)),

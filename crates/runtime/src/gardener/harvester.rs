@@ -60,6 +60,7 @@ impl Garden {
         let learned = thought.facts.into_iter().take(FACTS_MAX).map(|fact| LearnedFact {
             fact,
             topic_key: op.topic.topic_key.clone(),
+            topic_name: FactScope::topic_name(&op.topic),
             scope: self.scope_of(&op.user_id),
             source: FactSource { kind: FactSourceKind::Op, reference: op.id.to_string() },
             // A result is what others wrote.

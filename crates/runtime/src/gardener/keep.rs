@@ -17,6 +17,9 @@ pub(super) struct LearnedFact {
     pub(super) fact: ExtractedFact,
     /// The conversation it comes from.
     pub(super) topic_key: String,
+    /// How facts name that conversation; empty in what an older program wrote down.
+    #[serde(default)]
+    pub(super) topic_name: String,
     pub(super) scope: FactScope,
     pub(super) source: FactSource,
     /// The only topic that sees it until a person has looked.
@@ -86,7 +89,7 @@ impl Garden {
                         idempotency_key: fact.key(),
                         content: fact.fact.content,
                         category: fact.fact.category.as_str().to_owned(),
-                        scope_id: fact.topic_key,
+                        scope_id: if fact.topic_name.is_empty() { fact.topic_key } else { fact.topic_name },
                         upsert: true,
                     };
                     match engram.remember(&memory).await {

@@ -1,6 +1,7 @@
 //! What memory does by itself: indexes what was said, and makes vectors that are missing or of another model.
 
 use super::{MemoryDesk, Reembedding};
+use crate::timer::wait_for;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +17,7 @@ impl MemoryDesk {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
+                () = wait_for(&*self.0.clock, wait) => {}
             }
             wait = EVERY;
             if let Err(error) = self.catch_up().await {

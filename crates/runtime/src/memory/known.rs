@@ -9,7 +9,10 @@ use cortex_types::{Accounts, Event, FactScope, is_machine_channel};
 /// What holds everywhere, for this person, on this channel and in this topic.
 pub(crate) fn facts_to_read(parts: &Parts, event: &Event, accounts: &Accounts) -> FactsInPrompt {
     let scopes = scopes(event, accounts);
-    match (parts.config.memory_enabled && event.standing.sees_memory(), &parts.config.engram) {
+    match (
+        parts.config.memory_enabled && event.standing.sees_memory(&event.topic.source),
+        &parts.config.engram,
+    ) {
         (false, _) => FactsInPrompt::None,
         (true, None) => FactsInPrompt::Hot(scopes, KNOWN_FACTS_MAX),
         (true, Some(_)) => FactsInPrompt::Pinned(scopes),
@@ -29,11 +32,11 @@ pub(crate) async fn known_facts(
         text: fact.text,
         unreviewed: fact.unreviewed,
     });
-    let is_asked = parts.config.memory_enabled && event.standing.sees_memory();
+    let is_asked = parts.config.memory_enabled && event.standing.sees_memory(&event.topic.source);
     let Some(engram) = parts.config.engram.as_ref().filter(|_| is_asked) else {
         return known.collect();
     };
-    let hits = engram.recall(&event.text, &event.topic.topic_key, accounts).await;
+    let hits = engram.recall(&event.text, &FactScope::topic_name(&event.topic), accounts).await;
     let hits = hits.into_iter().map(|hit| KnownFact { seq: 0, text: hit.content, unreviewed: false });
     (0..).zip(known.chain(hits)).map(|(seq, fact)| KnownFact { seq, ..fact }).collect()
 }

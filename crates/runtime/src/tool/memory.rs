@@ -10,6 +10,7 @@ use cortex_tools::{
     ToolRunner, ToolSource,
 };
 use cortex_types::{Accounts, ChannelSettings, Fact, FactId, FactScope, FactSource, FactSourceKind};
+use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -18,8 +19,12 @@ use tokio::sync::watch;
 const SKILL: &str = "memory";
 const LIMIT: usize = 10;
 const LIMIT_MAX: usize = 50;
-/// Conversations whose memories are looked through for one that is to be forgotten.
-const SCOPES_MAX: u32 = 64;
+/// Conversations whose memories are looked through for one that is to be forgotten, and how many scopes at a time.
+const TOPICS_MAX: u32 = 256;
+const SCOPES_AT_ONCE: usize = 16;
+/// Stands where the words of a memory would.
+const NO_WORDS: &str =
+    "(nobody here knows what this memory says; deny it, and ask for what is remembered first)";
 /// The word a fact gets when none is given.
 const CATEGORY: &str = "fact";
 
@@ -130,7 +135,8 @@ impl MemoryTools {
         };
         let mut hits: Vec<Hit> = Vec::new();
         if let Some(engram) = &self.engram {
-            let recalled = engram.recall(&asked.query, &context.topic.topic_key, &accounts).await;
+            let recalled =
+                engram.recall(&asked.query, &FactScope::topic_name(&context.topic), &accounts).await;
             hits.extend(recalled.into_iter().take(limit).map(|hit| Hit::Memory {
                 id: hit.id,
                 text: hit.content,
@@ -207,26 +213,41 @@ impl MemoryTools {
     /// The service forgets a memory only for who names its scope, and does not tell the scope of what it recalls.
     async fn forget_elsewhere(&self, asked: &Forget, context: &CallContext) -> Result<String, ToolCallError> {
         let Some(engram) = &self.engram else { return Err(missing(asked)) };
-        let own = context.topic.topic_key.clone();
+        let own = FactScope::topic_name(&context.topic);
         let mut scopes = vec![Some(own.clone())];
+        let sees_all = matches!(self.channels.borrow().accounts_of(&context.user_id), Accounts::Everyone);
         // Who sees what was told elsewhere may have it forgotten too.
-        if matches!(self.channels.borrow().accounts_of(&context.user_id), Accounts::Everyone) {
+        if sees_all {
             scopes.push(None);
-        }
-        if scopes.len() > 1 {
-            let lately = self.store.history().topics_lately(SCOPES_MAX).await;
+            let lately = self.store.history().topics_lately(TOPICS_MAX).await;
             let lately = lately.map_err(|error| ToolCallError::Failed(error.to_string()))?;
-            scopes.extend(lately.into_iter().filter(|scope| *scope != own).map(Some));
+            // What was kept before conversations were named with their source has the bare key.
+            let named = lately.iter().map(FactScope::topic_name).filter(|name| *name != own);
+            scopes.extend(named.chain(lately.iter().map(|topic| topic.topic_key.clone())).map(Some));
         }
-        for scope in &scopes {
-            match engram.forget(&asked.id, scope.as_deref()).await {
-                Ok(true) => return Ok(format!("forgotten: {}", asked.id)),
-                Ok(false) => {}
-                Err(error) => return Err(ToolCallError::Unknown(error.to_string())),
+        for some in scopes.chunks(SCOPES_AT_ONCE) {
+            let asked_there = some.iter().map(|scope| engram.forget(&asked.id, scope.as_deref()));
+            let answers = join_all(asked_there).await;
+            if answers.iter().any(|answer| matches!(answer, Ok(true))) {
+                let words = engram.words_of(&asked.id, &own);
+                return Ok(format!("forgotten: {}", words.as_deref().unwrap_or(&asked.id)));
+            }
+            if let Some(error) = answers.into_iter().find_map(Result::err) {
+                return Err(ToolCallError::Unknown(error.to_string()));
             }
         }
         let elsewhere = "the memory service has no such memory of this conversation";
         Err(ToolCallError::NotRun(format!("there is no fact {:?}: {elsewhere}", asked.id)))
+    }
+
+    /// What would be forgotten.
+    async fn words_of(&self, asked: &Forget, context: &CallContext) -> Result<String, ToolCallError> {
+        if let Some(fact) = self.known(asked, context).await? {
+            return Ok(fact.text);
+        }
+        let scope = FactScope::topic_name(&context.topic);
+        let words = self.engram.as_ref().and_then(|engram| engram.words_of(&asked.id, &scope));
+        Ok(words.unwrap_or_else(|| NO_WORDS.to_owned()))
     }
 
     /// A fact that this person may see. `None` when it may be one of the memory service.
@@ -256,7 +277,7 @@ impl ToolRunner for MemoryTools {
         context: &CallContext,
     ) -> Result<PreparedArguments, ToolCallError> {
         let preview = match name.tool() {
-            "forget" => self.known(&read(arguments_json)?, context).await?.map(|fact| fact.text),
+            "forget" => Some(self.words_of(&read(arguments_json)?, context).await?),
             _ => None,
         };
         Ok(PreparedArguments { arguments_json: arguments_json.to_owned(), preview })
@@ -303,7 +324,7 @@ fn elsewhere(text: String, category: String, context: &CallContext) -> EngramMem
     EngramMemory {
         content: text,
         category,
-        scope_id: context.topic.topic_key.clone(),
+        scope_id: FactScope::topic_name(&context.topic),
         idempotency_key: format!("cortex:remember:{digest}"),
         upsert: true,
     }

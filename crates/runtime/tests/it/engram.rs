@@ -4,7 +4,7 @@ use crate::far_side::FarSide;
 use crate::gardener::{facts, tell};
 use cortex_runtime::{EngramClient, EngramError, EngramMemory, EngramSetting, GardenerAnswer};
 use cortex_testkit::{FrozenTime, RunningTestServer, RuntimeSetup, ServerSetup, TestModels, TestRuntime};
-use cortex_types::{Accounts, GardenerTask};
+use cortex_types::{Accounts, FactScope, GardenerTask, TopicRef};
 use serde_json::json;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -29,6 +29,11 @@ fn memory(content: &str, scope: &str) -> EngramMemory {
         idempotency_key: format!("cortex:extract:{content}"),
         upsert: true,
     }
+}
+
+/// How memory names the conversation `trip` of the runtime's tests.
+fn trip() -> String {
+    FactScope::topic_name(&TopicRef { source: "test".to_owned(), topic_key: "trip".to_owned() })
 }
 
 /// Accepts and never says a word.
@@ -148,7 +153,7 @@ async fn what_is_extracted_goes_to_the_service_and_waits_while_it_is_away_withou
     );
     assert_eq!(far.asked(), 2, "the answer that was paid for is kept");
     assert_eq!(facts(&flow).await, [], "the built-in memory stays empty");
-    let found = server.post("/engram/recall", &json!({"query": "Paris", "scope_id": "trip"})).await.json();
+    let found = server.post("/engram/recall", &json!({"query": "Paris", "scope_id": trip()})).await.json();
     assert_eq!(found["memories"][0]["content"], "Ada lives in Paris");
     let again = flow.gardener.run_task(GardenerTask::Extractor).await.unwrap();
     assert_eq!(again, GardenerAnswer::Done { report: "0 facts from 0 messages, by the model".to_owned() });
@@ -164,7 +169,7 @@ async fn rules_extract_into_the_service_too() {
     let flow = setup.start().await;
     tell(&flow, "trip", "I like green tea").await;
     flow.gardener.run_task(GardenerTask::Extractor).await.unwrap();
-    let found = server.post("/engram/recall", &json!({"query": "tea", "scope_id": "trip"})).await.json();
+    let found = server.post("/engram/recall", &json!({"query": "tea", "scope_id": trip()})).await.json();
     assert_eq!(found["memories"][0]["category"], "preference");
 }
 

@@ -84,6 +84,21 @@ async fn each_task_runs_at_its_interval_and_a_weekly_one_survives_restarts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_became_due_while_the_machine_slept_runs_within_a_second_of_its_waking() {
+    let time = FrozenTime::hold();
+    let flow = RuntimeSetup::new(TestModels::Offline, &time).gardening().start().await;
+    let due = time.now().after(7 * DAY);
+    eventually("the first page of the diary", || async {
+        (flow.gardener.status().await.unwrap().tasks[2].next_run_at == due).then_some(())
+    })
+    .await;
+    // Timers stand still in a sleep, the clock does not.
+    time.jump_ms(8 * 3_600_000);
+    time.advance(Duration::from_secs(1)).await;
+    reaches(&flow, [1, 1, 0, 1]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_model_the_rules_extract_and_the_status_says_so() {
     let time = FrozenTime::hold();
     let flow = RuntimeSetup::new(TestModels::Offline, &time).start().await;

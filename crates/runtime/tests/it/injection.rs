@@ -83,11 +83,8 @@ async fn a_model_that_prints_an_approval_approves_nothing() {
         let id = stage.event(ADA, "What is in the box?", None).await;
         assert_eq!(stage.flow.event(&id).await.status, InboxStatus::Done, "{text}");
         let said = stage.outbox().await.pop().unwrap();
-        assert_eq!(
-            (said.text.as_str(), said.payload_json),
-            (text.trim(), None),
-            "it is said, without buttons"
-        );
+        let links = text.trim().replace("![", "! [").replace("<img", "< img");
+        assert_eq!((said.text, said.payload_json), (links, None), "it is said, without buttons and pictures");
         assert_eq!(stage.flow.event(&waiting).await.status, InboxStatus::Waiting, "{text}");
     }
     assert_eq!(stage.counting.sent(), [""; 0]);

@@ -162,3 +162,39 @@ async fn a_call_that_is_out_of_order_by_the_time_of_the_question_is_told_and_nob
     flow.reaches(&id, InboxStatus::Done).await;
     assert_eq!(flow.replies(&id).await, ["Error: not run: that time has passed"]);
 }
+
+/// Says a lot about a call.
+struct Wordy;
+
+#[async_trait]
+impl ToolRunner for Wordy {
+    async fn prepare(
+        &self,
+        _: &ToolName,
+        arguments: &str,
+        _: &CallContext,
+    ) -> Result<PreparedArguments, ToolCallError> {
+        Ok(PreparedArguments { arguments_json: arguments.to_owned(), preview: Some("w".repeat(1_312)) })
+    }
+
+    async fn run(&self, _: &ToolName, _: &str, _: &CallContext) -> Result<ToolOutcome, ToolCallError> {
+        Ok(ToolOutcome { text: "ran".to_owned() })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_of_1312_characters_is_shown_in_full_wherever_there_is_room() {
+    let time = FrozenTime::hold();
+    let far = FarSide::listen().await.answer_all(|_| called(&[("1", "wordy__do", r#"{"a":1}"#)]));
+    let tools = move || {
+        let tool = definition("wordy.do", "Talks.", Mutation::Mutates);
+        Registry::builder().add(tool, Arc::new(Wordy) as Arc<dyn ToolRunner>).unwrap()
+    };
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).tools(tools).start().await;
+    let id = flow.say("a", "hello").await;
+    flow.reaches(&id, InboxStatus::Waiting).await;
+    let asked = flow.runtime.approvals().list(true, 1).await.unwrap().remove(0);
+    let expected = format!("  {}\n\na: 1", "w".repeat(1_312));
+    assert_eq!(flow.runtime.approvals().question(&asked).verbatim, expected, "on the page and to the owner");
+    assert!(flow.replies(&id).await.concat().contains(&expected), "and in the message itself");
+}

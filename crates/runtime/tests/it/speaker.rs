@@ -62,6 +62,21 @@ async fn a_program_without_a_key_does_not_approve_its_own_question_either() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_questions_of_a_program_without_a_key_are_few_and_listed_last() {
+    let stage = Stage::set(|_| {}).await;
+    stage.event(ADA, "go", None).await;
+    for room in ["1", "2", "3", "4", "5", "6"] {
+        stage.event_by(Speaker::local("m"), Person("m", room, "eve"), "go", None).await;
+    }
+    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    let asked: Vec<&str> = open.iter().map(|asked| asked.topic.source.as_str()).collect();
+    assert_eq!(asked, ["test", "local:m", "local:m", "local:m", "local:m"]);
+    stage.event_by(Speaker::local("n"), Person("n", "1", "eve"), "go", None).await;
+    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    assert_eq!(open.len(), 6, "another program has places of its own");
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_row_keeps_a_token_that_came_with_an_answer() {
     let stage = Stage::set(|_| {}).await;
     stage.event(ADA, "go", None).await;

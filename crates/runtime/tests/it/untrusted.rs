@@ -223,7 +223,7 @@ async fn the_mark_survives_a_crash_and_a_denied_call_does_not_run() {
     scene.decide(Decision::Denied, &id).await;
     assert_eq!(scene.web.fetched(), ["https://good.example/news"]);
     let rows = scene.flow.store.turns().history(chat(), 10).await.unwrap();
-    assert!(rows.iter().all(|row| row.untrusted), "{rows:?}");
+    assert!(rows.iter().all(|row| row.untrusted == (row.role == "assistant")), "{rows:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,14 +297,35 @@ async fn an_edit_is_a_look_too_and_what_a_person_says_never_joins_what_a_page_sa
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_gardener_learns_from_a_marked_turn_as_unreviewed_and_from_another_as_before() {
+async fn what_a_person_says_is_theirs_and_the_mark_of_a_page_is_not_handed_on_for_ever() {
     let scene = Scene::with_page("nothing new").await;
     scene.say(&chat(), &format!("I live in Ghent. {NAMED}"), InboxStatus::Done).await;
+    scene.say(&chat(), "I have a cat.", InboxStatus::Done).await;
     scene.say(&phone(), "I prefer tea.", InboxStatus::Done).await;
     let unextracted = scene.flow.store.gardener().unextracted(10).await.unwrap().unwrap();
     let marks: Vec<(&str, bool)> =
         unextracted.lines.iter().map(|line| (line.channel.as_str(), line.untrusted)).collect();
-    assert_eq!(marks, [("cli", true), ("telegram", false)]);
+    assert_eq!(marks, [("cli", false), ("cli", false), ("telegram", false)], "it is learned as their own");
+    let rows = scene.flow.store.turns().history(chat(), 10).await.unwrap();
+    let marks: Vec<(&str, bool)> = rows.iter().map(|row| (row.role.as_str(), row.untrusted)).collect();
+    let expected = [("user", false), ("assistant", true), ("user", false), ("assistant", false)];
+    assert_eq!(
+        marks, expected,
+        "the answer that read the page is marked, and the one that remembered it is not"
+    );
+    // While the first answer is in the prompt, its turn asks all the same.
+    let id = scene.say_on(&chat(), Some("cron"), EVIL, InboxStatus::Waiting).await;
+    assert_eq!(scene.marks(&id).await, ["what was said here before"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_remembered_a_page_and_reads_another_is_marked_by_both() {
+    let scene = Scene::with_page("nothing new").await;
+    scene.say(&chat(), NAMED, InboxStatus::Done).await;
+    let id = scene.say(&chat(), NAMED, InboxStatus::Done).await;
+    assert_eq!(scene.marks(&id).await, ["what was said here before", "http.get"]);
+    let rows = scene.flow.store.turns().history(chat(), 10).await.unwrap();
+    assert!(rows.last().unwrap().untrusted, "{rows:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use cortex_api::{CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, FrameErrorCode};
 use cortex_store::{ConnectorBinding, ConnectorKey, LocalConnector, StoreError};
 use cortex_types::limits::BODY_BYTES_MAX;
-use cortex_types::{EventId, KeyId, Speaker};
+use cortex_types::{EventId, KeyId, Millis, Speaker};
 use futures::future::join_all;
 use futures::{FutureExt, SinkExt};
 use metrics::counter;
@@ -70,7 +70,7 @@ pub(super) struct Socket {
     /// Whether the beginning of a message waited for its end when this was last looked at.
     was_in_message: bool,
     heard_at: Instant,
-    touched_at: Instant,
+    touched_at: Millis,
 }
 
 /// Why a socket ends.
@@ -99,7 +99,7 @@ impl Socket {
         let (me, to_write) = mpsc::channel(2 * WINDOW);
         let keys = app.keys.watch_connectors();
         let locals = app.connector_door.local.watch();
-        let now = Instant::now();
+        let (now, touched_at) = (Instant::now(), app.clock.now());
         wants.connection.begin_messages(&admitted.share);
         let receipts = wants.receipts.then(|| Receipts::begin(&app));
         Self {
@@ -122,7 +122,7 @@ impl Socket {
             connection: Arc::clone(&wants.connection),
             was_in_message: false,
             heard_at: now,
-            touched_at: now,
+            touched_at,
         }
     }
 
@@ -220,9 +220,10 @@ impl Socket {
         {
             return Err(End::Close { code: CLOSE_TRY_LATER, reason: "a message took too long to come" });
         }
-        if self.touched_at.elapsed() > TOUCH_EVERY {
-            self.touched_at = Instant::now();
-            let now = self.app.clock.now();
+        let now = self.app.clock.now();
+        // By the clock that sessions expire by, which goes on while the machine sleeps.
+        if now.since(self.touched_at) > TOUCH_EVERY {
+            self.touched_at = now;
             // A session that cannot be marked now is marked an hour later; it lasts a day.
             drop(self.app.store.connectors().use_session(self.admitted.sha256, now).await);
         }
@@ -242,7 +243,9 @@ impl Socket {
             let Some(heard) = self.socket.recv().now_or_never() else { break };
             end = take_frame(&self.connection, heard, &mut frames).err();
         }
+        let in_hand = self.admitted.share.frames_in_hand(frames.len()).await;
         let answers = self.answer(&frames).await?;
+        drop(in_hand);
         // A control frame may come in the middle of a message, which is as old as before.
         self.was_in_message &= frames.is_empty();
         self.connection.settle();

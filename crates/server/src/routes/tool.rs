@@ -19,11 +19,13 @@ pub(crate) async fn list(State(app): State<AppState>) -> Json<ToolList> {
 /// Trust a skill or an MCP server as it is now.
 #[utoipa::path(post, path = "/api/v2/tools/{id}/trust", tag = "tool", params(("id" = String, Path)), responses(
     (status = 204, description = "Trusted"), (status = 404, body = ErrorBody),
+    (status = 409, body = ErrorBody, description = "The skill cannot be started"),
 ))]
 pub(crate) async fn trust(State(app): State<AppState>, PathId(id): PathId) -> Result<StatusCode, Refusal> {
     match app.toolbox.trust(&id).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(TrustError::NoSkill(_)) => Err(Refusal::new(ErrorCode::NotFound)),
+        Err(TrustError::Broken(reason)) => Err(Refusal::because(ErrorCode::Conflict, reason)),
         Err(TrustError::Store(error)) => {
             Err(Refusal::because(ErrorCode::StorageUnavailable, error.to_string()))
         }

@@ -130,3 +130,27 @@ async fn a_preflight_of_a_foreign_page_is_refused() {
     let answer = preflight.send().await;
     assert_eq!(refused(&answer), (403, json!("origin_not_allowed")));
 }
+
+#[tokio::test]
+async fn what_a_proxy_passes_on_is_no_program_of_this_machine() {
+    let setup = ServerSetup::echoing().engram_for_local_clients().allowing("cortex.lan", "https://ui.lan");
+    let server = setup.start().await;
+    for path in ["/connector", "/engram/capabilities"] {
+        let bare = || server.request("GET", path).without("authorization");
+        assert_ne!(bare().send().await.status, 401, "{path}: a program of this machine needs no key");
+        let named = bare().without("host").header("host", "cortex.lan").send().await;
+        assert_eq!(named.status, 401, "{path} by the name that others use");
+        for (name, value) in [
+            ("x-forwarded-for", "203.0.113.7"),
+            ("x-forwarded-proto", "https"),
+            ("x-real-ip", "203.0.113.7"),
+            ("forwarded", "for=203.0.113.7"),
+            ("via", "1.1 proxy"),
+            ("cf-connecting-ip", "203.0.113.7"),
+        ] {
+            assert_eq!(bare().header(name, value).send().await.status, 401, "{path} with {name}");
+        }
+        let old = format!("GET {path} HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n");
+        assert_eq!(exchange(server.address(), old.as_bytes()).await.status, 401, "{path} as nginx sends it");
+    }
+}

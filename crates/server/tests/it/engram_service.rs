@@ -6,6 +6,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use cortex_runtime::EngramSetting;
 use cortex_testkit::{RunningTestServer, ServerSetup, TestModels, eventually};
+use cortex_types::{FactScope, TopicRef};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -91,7 +92,7 @@ async fn what_the_service_recalls_stands_in_the_prompt() {
         scopes.push(asked["scope_id"].as_str().map(str::to_owned));
     }
     scopes.sort();
-    assert_eq!(scopes, [None, Some("trip".to_owned())], "the conversation's own and everything");
+    assert_eq!(scopes, [None, Some(name_of("telegram", "trip"))], "the conversation's own and everything");
     assert_eq!(server.get("/api/v2/memory").await.json()["items"], json!([]), "nothing is kept here");
 }
 
@@ -113,37 +114,112 @@ async fn a_service_that_hangs_refuses_or_babbles_fails_no_turn() {
     }
 }
 
+/// How memory names a conversation.
+fn name_of(source: &str, topic_key: &str) -> String {
+    FactScope::topic_name(&TopicRef { source: source.to_owned(), topic_key: topic_key.to_owned() })
+}
+
+/// A server with its memory there, whose assistant looks for the cottage and then forgets this memory.
+async fn forgetting(id: &str, url: &str) -> RunningTestServer {
+    let query = json!({"name": "memory.query", "arguments": {"query": "cottage door"}});
+    let forget = json!({"name": "memory.forget", "arguments": {"id": id}});
+    let setup = ServerSetup::scripted(json!({
+        "answers": [
+            {"when": {"afterTool": "memory.forget"}, "say": "Gone."},
+            {"when": {"afterTool": "memory.query"}, "toolCalls": [forget]},
+            {"when": {"equals": "forget it"}, "toolCalls": [query]},
+            {"when": {"equals": "forget it unseen"}, "toolCalls": [forget]},
+        ],
+        "otherwise": {"say": "Hello."},
+    }));
+    setup.engram(EngramSetting::Explicit(url.to_owned())).start().await
+}
+
+async fn open_question(server: &RunningTestServer) -> Value {
+    eventually("the question", async || {
+        let open = server.get("/api/v2/approvals?status=pending").await.json();
+        open["items"].as_array().and_then(|items| items.first().cloned())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn what_the_assistant_forgets_is_forgotten_in_the_service_wherever_it_was_told() {
     let service = ServerSetup::echoing().engram_for_local_clients().start().await;
     let url = format!("http://{}/engram", service.address());
-    for (told_in, asked_in) in [(json!("trip"), "trip"), (json!("home"), "trip"), (json!(null), "trip")] {
+    let places =
+        [json!(name_of("telegram", "trip")), json!(name_of("telegram", "home")), json!("home"), json!(null)];
+    for told_in in places {
         let body = json!({"content": "the cottage has a blue door", "scope_id": told_in});
         let id = service.post("/engram/remember", &body).await.json()["id"].as_str().unwrap().to_owned();
-        let call = json!({"name": "memory.forget", "arguments": {"id": id}});
-        let server = ServerSetup::scripted(json!({
-            "answers": [
-                {"when": {"afterTool": "memory.forget"}, "say": "Gone."},
-                {"when": {"equals": "forget it"}, "toolCalls": [call]},
-            ],
-            "otherwise": {"say": "Hello."},
-        }))
-        .engram(EngramSetting::Explicit(url.clone()))
-        .start()
-        .await;
+        let server = forgetting(&id, &url).await;
         assert_eq!(server.get("/api/v2/memory/status").await.json()["engramUrl"], json!(url));
         server.answered(&with(saying("hello", "hello"), "topicKey", json!("home"))).await;
-        server.accept(&with(saying("forget", "forget it"), "topicKey", json!(asked_in))).await;
-        let approval = eventually("the question", async || {
-            let open = server.get("/api/v2/approvals?status=pending").await.json();
-            open["items"][0]["approvalId"].as_str().or(open["items"][0]["id"].as_str()).map(str::to_owned)
-        })
-        .await;
-        let approved = server.post(&format!("/api/v2/approvals/{approval}/approve"), &json!({})).await;
+        server.accept(&with(saying("forget", "forget it"), "topicKey", json!("trip"))).await;
+        let asked = open_question(&server).await;
+        let words = "May I forget this: the cottage has a blue door\n";
+        assert!(asked["question"].as_str().unwrap().starts_with(words), "{asked}");
+        let path = format!("/api/v2/approvals/{}/approve", asked["approvalId"].as_str().unwrap());
+        let approved = server.post(&path, &json!({})).await;
         assert_eq!(approved.status, 200, "{}", approved.text());
         eventually("it to be forgotten", async || {
             (service.get("/engram/stats").await.json()["total"] == 0).then_some(())
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn a_question_about_a_memory_that_was_not_recalled_says_so() {
+    let service = ServerSetup::echoing().engram_for_local_clients().start().await;
+    let server =
+        forgetting("fct_01J00000000000000000000000", &format!("http://{}/engram", service.address())).await;
+    server.accept(&saying("forget", "forget it unseen")).await;
+    let asked = open_question(&server).await;
+    assert!(asked["question"].as_str().unwrap().starts_with("May I forget this fact?\n"), "{asked}");
+    assert!(
+        asked["verbatim"].as_str().unwrap().starts_with("  (nobody here knows what this memory says"),
+        "{asked}"
+    );
+}
+
+#[tokio::test]
+async fn one_persons_conversation_is_not_anothers_of_the_same_name() {
+    let service = ServerSetup::echoing().engram_for_local_clients().start().await;
+    let url = format!("http://{}/engram", service.address());
+    let body = json!({"content": "the cottage has a blue door", "scope_id": name_of("cli", "main")});
+    let id = service.post("/engram/remember", &body).await.json()["id"].as_str().unwrap().to_owned();
+    let (query, forget) = (
+        json!({"name": "memory.query", "arguments": {"query": "cottage door"}}),
+        json!({"name": "memory.forget", "arguments": {"id": id}}),
+    );
+    let script = json!({
+        "answers": [
+            {"when": {"afterTool": "memory.forget"}, "say": "Tried."},
+            {"when": {"equals": "forget it"}, "toolCalls": [forget]},
+            {"when": {"equals": "look"}, "toolCalls": [query]},
+        ],
+        "otherwise": {"say": "Hello."},
+    });
+    let people = |flow: &mut cortex_runtime::RuntimeConfig| {
+        flow.channels.identities.insert("bob".to_owned(), vec!["slack:bob".to_owned()]);
+        flow.channels.identities.insert("owner".to_owned(), vec!["cli:owner".to_owned()]);
+    };
+    let server =
+        ServerSetup::scripted(script).engram(EngramSetting::Explicit(url)).flow(people).start().await;
+    let said = |number: &str, text: &str| {
+        let event = with(with(saying(number, text), "source", json!("slack")), "userId", json!("slack:bob"));
+        with(with(event, "topicKey", json!("main")), "idempotencyKey", json!(format!("slack:{number}")))
+    };
+    let looked = server.accept(&said("1", "look")).await;
+    server.ended(&looked).await;
+    let trace = server.get(&format!("/api/v2/events/{looked}/trace")).await.text();
+    assert!(trace.contains("memory.query") && !trace.contains("blue door"), "{trace}");
+    let asked = server.accept(&said("2", "forget it")).await;
+    let question = open_question(&server).await;
+    assert!(!question.to_string().contains("blue door"), "{question}");
+    let path = format!("/api/v2/approvals/{}/approve", question["approvalId"].as_str().unwrap());
+    assert_eq!(server.post(&path, &json!({})).await.status, 200);
+    server.ended(&asked).await;
+    assert_eq!(service.get("/engram/stats").await.json()["total"], 1, "it is not his to forget");
 }

@@ -48,4 +48,5 @@ mod tool;
 mod trace;
 mod usage;
 mod verbatim;
+mod watchdog;
 mod webhook;

@@ -1,22 +1,10 @@
 //! A turn that waits for a person, over OpenAI's door: asked in words, answered by a reply or on a page.
 
 use crate::openai_parts::{chat_in, content, said, streamed};
-use cortex_testkit::{Answer, FrozenTime, Request, RunningTestServer, ServerSetup, eventually};
+use crate::sample::{asking, jobs};
+use cortex_testkit::{Answer, FrozenTime, Request, RunningTestServer, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
-
-fn asking() -> ServerSetup {
-    let arguments = json!({ "cron": "0 9 * * *", "what": "stretch <b>now</b>", "timezone": "UTC" });
-    let call = json!({ "name": "schedule.create", "arguments": arguments });
-    ServerSetup::scripted(json!({
-        "answers": [{ "when": { "afterTool": "schedule.create" }, "say": "There you are." }],
-        "otherwise": { "toolCalls": [call] },
-    }))
-}
-
-async fn jobs(server: &RunningTestServer) -> usize {
-    server.get("/api/v2/schedules").await.json()["items"].as_array().unwrap().len()
-}
 
 /// The token in the link of the only question.
 fn token(completion: &Value) -> String {
@@ -38,14 +26,20 @@ fn assert_is_safe(page: &Answer) {
     assert_eq!(page.header("cache-control"), Some("no-store"));
     assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(page.header("referrer-policy"), Some("same-origin"));
-    let policy = "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
-    assert_eq!(page.header("content-security-policy"), Some(policy));
+    let policy = page.header("content-security-policy").unwrap_or_default();
+    let style = policy.split("; ").find(|rule| rule.starts_with("style-src ")).unwrap_or_default();
+    assert!(
+        style.starts_with("style-src 'sha256-") && !style.contains("unsafe"),
+        "one style, by its hash: {policy}"
+    );
+    let rest = policy.replace(&format!("{style}; "), "");
+    assert_eq!(rest, "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'");
     assert!(!page.text().contains("<script"), "{}", page.text());
 }
 
 #[tokio::test]
 async fn a_question_comes_back_as_text_with_a_link_and_a_reply_answers_it() {
-    let server = asking().start().await;
+    let server = asking("stretch <b>now</b>").start().await;
     let asked = chat_in(&server, "garden", "stretch").await;
     let token = token(&asked);
     let url = format!("http://{}/approve/{token}", server.address());
@@ -67,7 +61,7 @@ async fn a_question_comes_back_as_text_with_a_link_and_a_reply_answers_it() {
 
 #[tokio::test]
 async fn a_streamed_question_ends_with_the_same_facts_and_another_conversation_cannot_answer_it() {
-    let server = asking().start().await;
+    let server = asking("stretch <b>now</b>").start().await;
     let mut body = said("stretch");
     body["stream"] = json!(true);
     let answer = server.post("/v1/chat/completions", &body).await;
@@ -90,7 +84,7 @@ async fn a_streamed_question_ends_with_the_same_facts_and_another_conversation_c
 
 #[tokio::test]
 async fn the_page_shows_the_question_and_only_a_post_decides_it_once() {
-    let server = asking().start().await;
+    let server = asking("stretch <b>now</b>").start().await;
     let token = token(&chat_in(&server, "garden", "stretch").await);
     for _ in 0..2 {
         let shown = page(&server, "GET", &token).send().await;
@@ -133,7 +127,7 @@ async fn the_page_shows_the_question_and_only_a_post_decides_it_once() {
 #[tokio::test(start_paused = true)]
 async fn an_expired_link_is_gone_and_runs_nothing() {
     let time = FrozenTime::hold();
-    let server = asking().at(&time).start().await;
+    let server = asking("stretch <b>now</b>").at(&time).start().await;
     let token = token(&chat_in(&server, "garden", "stretch").await);
     time.advance(Duration::from_secs(15 * 60)).await;
     assert_eq!(page(&server, "GET", &token).send().await.status, 410);
@@ -143,7 +137,7 @@ async fn an_expired_link_is_gone_and_runs_nothing() {
 
 #[tokio::test]
 async fn guessed_tokens_cost_like_wrong_keys_and_a_right_one_is_still_served() {
-    let server = asking().start().await;
+    let server = asking("stretch <b>now</b>").start().await;
     let right = token(&chat_in(&server, "garden", "stretch").await);
     for number in 0..10 {
         let guess = format!("apr_{number:026}");

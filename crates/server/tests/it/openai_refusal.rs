@@ -164,6 +164,18 @@ async fn tokens_are_embedded_as_the_words_they_stand_for() {
     assert_eq!(vectors(json!([[15_339, 1_917], [264, 5_679]])).await, words);
     assert_eq!(vectors(json!([15_339, 1_917])).await, words[..1]);
     assert_ne!(words[0], words[1]);
+    // As many as clients put into one request.
+    let mut many = vec![vec![264; 8_000]; 37];
+    many.push(vec![264; 4_000]);
+    assert_eq!(vectors(json!(many)).await.len(), 38);
+    many.push(vec![264]);
+    let answer = server.post("/v1/embeddings", &json!({ "model": "cortex", "input": many })).await;
+    assert_eq!(
+        (answer.status, &answer.json()["error"]["param"]),
+        (400, &json!("input")),
+        "{}",
+        answer.text()
+    );
 }
 
 #[tokio::test]

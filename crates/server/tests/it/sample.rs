@@ -1,6 +1,22 @@
 //! Events as a connector sends them.
 
+use cortex_testkit::{RunningTestServer, ServerSetup};
 use serde_json::{Value, json};
+
+/// Wants to make a job about this whatever is said, and says so once it is made.
+pub(crate) fn asking(what: &str) -> ServerSetup {
+    let arguments = json!({ "cron": "0 9 * * *", "what": what, "timezone": "UTC" });
+    let call = json!({ "name": "schedule.create", "arguments": arguments });
+    ServerSetup::scripted(json!({
+        "answers": [{ "when": { "afterTool": "schedule.create" }, "say": "There you are." }],
+        "otherwise": { "toolCalls": [call] },
+    }))
+}
+
+/// How many jobs there are.
+pub(crate) async fn jobs(server: &RunningTestServer) -> usize {
+    server.get("/api/v2/schedules").await.json()["items"].as_array().unwrap().len()
+}
 
 /// The event of the documentation, with this external id.
 pub(crate) fn event(external_id: &str) -> Value {

@@ -78,7 +78,7 @@ async fn a_skill_that_changed_is_held_back_until_it_is_trusted() {
     let lines = changed["heldBack"].as_array().unwrap();
     let line = lines[0].as_str().unwrap();
     assert!(
-        lines.len() == 1 && line.starts_with("skill notes: ") && line.contains("notes.read"),
+        lines.len() == 1 && line.starts_with("skill notes: ") && line.contains("its code changed"),
         "{lines:?}"
     );
     let trusted = server.post("/api/v2/tools/notes/trust", &json!({})).await;

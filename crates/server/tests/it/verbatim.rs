@@ -1,7 +1,9 @@
 //! What would run is shown character for character on the page and to OpenAI's clients, which render Markdown.
 
 use crate::openai_parts::{chat_in, content};
-use cortex_testkit::{ServerSetup, html_shown, is_hidden, shown_argument, tricky_arguments, unspelled};
+use cortex_testkit::{
+    ServerSetup, html_shown, is_hidden, pushes_aside, shown_argument, tricky_arguments, unspelled,
+};
 use serde_json::json;
 
 /// The first block of code of a Markdown text: from its fence to the next line that begins with as long a one.
@@ -36,10 +38,12 @@ async fn the_page_and_a_chat_show_every_character_of_what_would_run() {
             ("the list", row["verbatim"].as_str().unwrap_or_default().to_owned()),
         ];
         for (place, shown) in places {
+            assert!(!pushes_aside(&shown), "argument {number} is pushed aside in {place}: {shown}");
             assert!(!shown.contains(is_hidden), "argument {number} hides something in {place}: {shown}");
             let (text, cut) = shown_argument(&shown, "what");
             assert_eq!((&unspelled(&text), cut), (what, None), "argument {number} in {place}: {shown}");
         }
+        assert!(page.contains("pre{white-space:pre-wrap;"), "long lines are wrapped: {page}");
         let words = "May I add a reminder";
         assert!(html_shown(&page).contains(words) && page.contains("next: "), "the preview, too: {page}");
         assert!(row["question"].as_str().unwrap_or_default().starts_with(words), "{row}");

@@ -52,6 +52,30 @@ impl Approvals<'_> {
             .await
     }
 
+    /// Questions, approvals and grants from a time that has not come yet, because the clock was ahead when they were made,
+    /// last from now on as long as they were meant to. Returns how many.
+    pub async fn clamp_future(&self, now: Millis) -> Result<usize, StoreError> {
+        self.0
+            .write(move |connection| {
+                let questions = connection.execute(
+                    "UPDATE pending_approvals SET expires_at = expires_at - (created_at - ?1), created_at = ?1
+                     WHERE status = 'pending' AND created_at > ?1",
+                    [now.0],
+                )?;
+                let approved = connection.execute(
+                    "UPDATE pending_approvals SET resolved_at = ?1 WHERE status = 'approved' AND resolved_at > ?1",
+                    [now.0],
+                )?;
+                let grants = connection.execute(
+                    "UPDATE approval_grants SET expires_at = expires_at - (created_at - ?1), created_at = ?1
+                     WHERE revoked_at IS NULL AND created_at > ?1",
+                    [now.0],
+                )?;
+                Ok(questions + approved + grants)
+            })
+            .await
+    }
+
     /// Whether a live grant covers exactly this call.
     pub async fn is_granted(&self, binding: [u8; 32], now: Millis) -> Result<bool, StoreError> {
         self.0

@@ -3,8 +3,11 @@
 use cortex_store::{Answerer, ApprovalKey, AskedApproval, Claimed, Resolved, Suspension, TurnEnd};
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{
-    ApprovalId, ApprovalStatus, Decision, InboxStatus, Millis, NewApproval, Step, StepBody, ToolEnding,
+    ApprovalId, ApprovalStatus, Decision, Event, GrantId, InboxStatus, Millis, NewApproval, Step, StepBody,
+    ToolEnding,
 };
+use std::collections::BTreeSet;
+use std::time::Duration;
 use ulid::Ulid;
 
 const NOW: Millis = Millis(1_000);
@@ -158,4 +161,38 @@ async fn a_question_of_a_turn_that_failed_can_no_longer_be_approved() {
     };
     assert_eq!(approval.status, ApprovalStatus::Expired);
     assert_eq!(asked.event().await.0, InboxStatus::Failed);
+}
+
+#[tokio::test]
+async fn the_watchdog_wakes_an_event_that_waits_although_nobody_is_asked() {
+    let asked = Asked::two().await;
+    let look = async || asked.store.watchdog().look(BTreeSet::new()).await.unwrap();
+    assert!(look().await.is_empty(), "a person is asked");
+    // As a fault between an answer and its event would leave it.
+    let connection = rusqlite::Connection::open(asked.store.path()).unwrap();
+    assert_eq!(connection.execute("UPDATE pending_approvals SET status = 'denied'", []).unwrap(), 2);
+    let stranded = look().await;
+    assert_eq!(stranded.unasked, [asked.claimed.event.seq]);
+    let notice = |event: &Event| new_reply(&event.topic, "lost");
+    let rescued = asked.store.watchdog().rescue(stranded, 3, NOW, notice).await.unwrap();
+    assert_eq!((rescued.topics, asked.event().await.0), (1, InboxStatus::Pending));
+    assert!(asked.claim().await.is_some() && look().await.unasked.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_asked_and_granted_while_the_clock_was_ahead_lasts_as_long_as_it_was_meant_to() {
+    let asked = Asked::two().await;
+    let approvals = asked.store.approvals();
+    let grant = GrantId::from_ulid(Ulid::generate());
+    let half_an_hour = Duration::from_secs(1_800);
+    approvals.grant(grant, asked.questions[0].clone(), half_an_hour, NOW).await.unwrap();
+    // The clock was ten minutes ahead.
+    let mended = Millis(NOW.0 - 600_000);
+    assert_eq!(approvals.clamp_future(mended).await, Ok(3));
+    assert_eq!(approvals.clamp_future(mended).await, Ok(0));
+    let row = approvals.find(asked.questions[0].clone()).await.unwrap().unwrap();
+    assert_eq!(row.expires_at, Millis(900_000 - 600_000));
+    let end = mended.after(half_an_hour);
+    assert_eq!(approvals.is_granted([9; 32], Millis(end.0 - 1)).await, Ok(true));
+    assert_eq!(approvals.is_granted([9; 32], end).await, Ok(false));
 }

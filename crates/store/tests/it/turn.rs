@@ -163,6 +163,19 @@ async fn history_never_crosses_topics() {
 }
 
 #[tokio::test]
+async fn the_topic_that_was_used_last_comes_first_however_old_it_is() {
+    let store = TempStore::create();
+    let [old, new, unused] = ["old", "new", "unused"].map(|key| topic("telegram", key));
+    for topic in [&old, &new, &old] {
+        let claimed = claim(&store, topic, "hi").await;
+        store.turns().finish_turn(&claimed.event, answered("ok", Vec::new()), Vec::new(), NOW).await.unwrap();
+    }
+    store.inbox().accept(new_event(&unused, "waits"), NOW).await.unwrap();
+    assert_eq!(store.history().topics_lately(9).await.unwrap(), [old.clone(), new, unused]);
+    assert_eq!(store.history().topics_lately(1).await.unwrap(), [old]);
+}
+
+#[tokio::test]
 async fn a_failed_turn_keeps_its_reason_and_tells_the_user_without_history() {
     let store = TempStore::create();
     let chat = topic("telegram", "chat");

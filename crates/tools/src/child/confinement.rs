@@ -1,10 +1,14 @@
 //! What a child takes from itself before it does anything else: rights, files, descriptors, memory.
 
+use super::host::ServerLimits;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
+use rustix::process::{
+    Resource, Rlimit, Signal, getpid, getrlimit, getuid, set_child_subreaper,
+    set_parent_process_death_signal, setrlimit,
+};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +20,8 @@ const SKILL_FILES_MAX: u64 = 64;
 /// For the program itself, its libraries and stacks, beside the heap that a skill may have.
 const SKILL_MEMORY_BESIDE: u64 = 2 * 1024 * 1024 * 1024;
 const SERVER_FILES_MAX: u64 = 8_192;
+/// How often the number of a user's processes is doubled to find room for one more.
+const PROCESS_GUESSES_MAX: usize = 12;
 
 /// Leaves a skill's process nothing but its database: no other file, no program, no connection, no new rights.
 pub(crate) fn confine_skill(database: Option<&Path>, heap_mib: u32) -> io::Result<()> {
@@ -48,15 +54,28 @@ pub(crate) fn forbid_processes() -> io::Result<()> {
 }
 
 /// Ends this process when the one that started it ends.
-pub(super) fn end_with_parent() -> io::Result<()> {
+pub(crate) fn end_with_parent() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(())
 }
 
-/// Takes the closed folders from an MCP server, and the right to gain rights.
-pub(super) fn confine_server(closed: &[PathBuf], named: &[PathBuf]) -> io::Result<()> {
+/// Whatever loses its parent below this process becomes its child, so that it stays in sight.
+pub(super) fn adopt_orphans() -> io::Result<()> {
+    set_child_subreaper(Some(getpid()))?;
+    Ok(())
+}
+
+/// Takes the closed folders from an MCP server, the right to gain rights, and what is over its limits.
+pub(super) fn confine_server(closed: &[PathBuf], named: &[PathBuf], limits: ServerLimits) -> io::Result<()> {
     limit(Resource::Core, 0)?;
     limit(Resource::Nofile, SERVER_FILES_MAX)?;
+    if let Some(mib) = limits.memory_mib {
+        // Not the address space: engines of JavaScript reserve far more of it than they use.
+        limit(Resource::Data, mib.saturating_mul(1024 * 1024))?;
+    }
+    if let Some(more) = limits.processes {
+        limit_processes(more)?;
+    }
     let all = AccessFs::from_all(NEWEST);
     let restricted = || -> Result<(), RulesetError> {
         if closed.is_empty() {
@@ -64,6 +83,8 @@ pub(super) fn confine_server(closed: &[PathBuf], named: &[PathBuf]) -> io::Resul
         }
         Ruleset::default()
             .handle_access(all)?
+            // It must not stop or kill what watches over it.
+            .scope(Scope::Signal)?
             .create()?
             .add_rules(path_beneath_rules(all_but(Path::new("/"), closed), all))?
             .add_rules(path_beneath_rules(named, all))?
@@ -105,6 +126,39 @@ fn all_but(folder: &Path, closed: &[PathBuf]) -> Vec<PathBuf> {
     beside.flat_map(|entry| all_but(&entry.path(), closed)).collect()
 }
 
+/// The system counts all processes and threads of a user, so the limit is set above those that are there.
+fn limit_processes(more: u64) -> io::Result<()> {
+    let maximum = getrlimit(Resource::Nproc).maximum;
+    let mut there = threads_of_user(getuid().as_raw());
+    // The user's processes in other containers count too and cannot be seen: a thread shows whether there is room.
+    for _ in 0..PROCESS_GUESSES_MAX {
+        let room = maximum.map_or(there + 1, |maximum| maximum.min(there + 1));
+        setrlimit(Resource::Nproc, Rlimit { current: Some(room), maximum })?;
+        match std::thread::Builder::new().stack_size(64 * 1024).spawn(|| ()) {
+            Ok(thread) => {
+                drop(thread.join());
+                break;
+            }
+            Err(_) => there = there.saturating_mul(2),
+        }
+    }
+    limit(Resource::Nproc, there.saturating_add(more))
+}
+
+fn threads_of_user(user: u32) -> u64 {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return 1 };
+    let threads = |told: String| -> Option<u64> {
+        let of =
+            |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+        (of("Uid:")?.parse() == Ok(user)).then(|| of("Threads:")?.parse().ok()).flatten()
+    };
+    let all = entries
+        .flatten()
+        .filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
+    let counted = all.filter_map(|entry| threads(std::fs::read_to_string(entry.path().join("status")).ok()?));
+    counted.sum::<u64>().max(1)
+}
+
 fn limit(resource: Resource, most: u64) -> io::Result<()> {
     // Never above what we have ourselves.
     let most = getrlimit(resource).maximum.map_or(most, |maximum| most.min(maximum));
@@ -134,12 +188,53 @@ pub fn confinement_gaps() -> Vec<String> {
     if !has_net() {
         gaps.push("this kernel's Landlock does not cover connections of skills (Linux 6.7 does)".to_owned());
     }
+    let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    if required.scope(Scope::Signal).and_then(|ruleset| ruleset.create()).is_err() {
+        gaps.push("this kernel's Landlock does not keep MCP servers from signalling other programs (Linux 6.12 does)".to_owned());
+    }
     gaps
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    /// On a thread of its own, which alone is confined.
+    #[test]
+    fn a_skill_has_its_own_database_and_no_other_file_or_connection() {
+        if confinement_gaps().iter().any(|gap| gap.contains("no Landlock")) {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        for folder in ["data/skills/mine", "data/skills/other"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        let foreign =
+            ["data/skills/other/other.db", "data/skills/beside.db", "cortex.db", "credentials"].map(at);
+        for path in foreign.iter().chain([&at("data/skills/mine/mine.db")]) {
+            fs::write(path, "secret").unwrap();
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mine = at("data/skills/mine/mine.db");
+        let tried = std::thread::spawn(move || {
+            confine_skill(Some(&mine), 32).unwrap();
+            assert_eq!(fs::read_to_string(&mine).unwrap(), "secret");
+            fs::write(mine.with_file_name("mine.db-wal"), "log").unwrap();
+            fs::remove_file(mine.with_file_name("mine.db-wal")).unwrap();
+            let folder = mine.parent().and_then(Path::parent).unwrap();
+            let reached: Vec<PathBuf> = foreign
+                .into_iter()
+                .filter(|path| {
+                    fs::read(path).is_ok() || fs::write(path, "x").is_ok() || fs::remove_file(path).is_ok()
+                })
+                .collect();
+            (reached, fs::read_dir(folder).is_ok(), std::net::TcpStream::connect(address).is_ok())
+        });
+        assert_eq!(tried.join().unwrap(), (Vec::new(), false, false));
+    }
 
     #[test]
     fn everything_but_the_closed_folders_is_open() {

@@ -1,5 +1,6 @@
 //! Systems without Landlock: a child keeps its files, and `doctor` says so.
 
+use super::host::ServerLimits;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ pub(crate) fn forbid_processes() -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn end_with_parent() -> io::Result<()> {
+pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
@@ -20,7 +21,15 @@ pub(super) fn confine_host() -> io::Result<()> {
     without_core_files()
 }
 
-pub(super) fn confine_server(_closed: &[PathBuf], _named: &[PathBuf]) -> io::Result<()> {
+pub(super) fn adopt_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+pub(super) fn confine_server(
+    _closed: &[PathBuf],
+    _named: &[PathBuf],
+    _limits: ServerLimits,
+) -> io::Result<()> {
     without_core_files()
 }
 

@@ -35,7 +35,7 @@ impl McpChild {
         server: &McpServer,
         settings: &McpSettings,
     ) -> io::Result<(Self, ChildStdout, ChildStdin)> {
-        let McpServer::Stdio { command, args, env, cwd, unconfined } = server else {
+        let McpServer::Stdio { command, args, env, cwd, unconfined, limits } = server else {
             return Err(io::Error::other("this server is no program"));
         };
         let inherited = settings.environment.iter().filter(|(name, _)| PASSED_ON.contains(&name.as_str()));
@@ -48,6 +48,8 @@ impl McpChild {
                     named: named_in(&closed, command, args, cwd.as_deref()),
                     closed,
                     minder: None,
+                    server: i32::try_from(std::process::id()).ok(),
+                    limits: *limits,
                 };
                 let order = serde_json::to_string(&order).map_err(io::Error::other)?;
                 let own = host.args.iter().map(OsString::from);

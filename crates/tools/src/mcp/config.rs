@@ -1,11 +1,15 @@
 //! `mcpServers` of server.json, in the shape every MCP client uses.
 
+use crate::child::ServerLimits;
+use crate::tool::is_own_skill;
+use cortex_types::limits::{MCP_MEMORY_MIB, MCP_MEMORY_MIB_DEFAULT, MCP_PROCESSES, MCP_PROCESSES_DEFAULT};
 use cortex_types::without_known;
 use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use url::Url;
 
@@ -27,6 +31,7 @@ pub enum McpServer {
         env: BTreeMap<String, SecretString>,
         cwd: Option<PathBuf>,
         unconfined: bool,
+        limits: ServerLimits,
     },
     Http {
         url: Url,
@@ -59,6 +64,11 @@ struct Entry {
     /// Whether it may also use the folders that are closed to other servers.
     #[serde(default)]
     unconfined: bool,
+    /// What each of its processes may take; 0 is no limit.
+    #[serde(rename = "memoryMiB")]
+    memory_mib: Option<u64>,
+    /// Processes and threads that it may start; 0 is no limit.
+    max_processes: Option<u64>,
     #[serde(default)]
     disabled: bool,
     /// Other clients' lists of tools that need no consent. Taken, so that a block can be copied, and not followed.
@@ -130,6 +140,12 @@ impl TryFrom<BTreeMap<String, Entry>> for McpServers {
             if part.is_empty() || part.len() > SERVER_NAME_CHARS_MAX {
                 return Err(wrong(format!("a name has 1 to {SERVER_NAME_CHARS_MAX} characters")));
             }
+            if is_own_skill(&part) {
+                let example = format!("my-{part}");
+                return Err(wrong(format!(
+                    "Cortex has tools of its own called {part}.…; use another name, such as {example:?}"
+                )));
+            }
             if let Some(other) = parts.insert(part.to_ascii_lowercase(), name.clone()) {
                 return Err(wrong(format!(
                     "its tools would be called {part}.…, as those of {other:?}; rename one"
@@ -158,6 +174,15 @@ impl Entry {
                 {
                     return Err(format!("env: {name:?} is not a variable name"));
                 }
+                let limits = ServerLimits {
+                    memory_mib: limit("memoryMiB", self.memory_mib, MCP_MEMORY_MIB_DEFAULT, &MCP_MEMORY_MIB)?,
+                    processes: limit(
+                        "maxProcesses",
+                        self.max_processes,
+                        MCP_PROCESSES_DEFAULT,
+                        &MCP_PROCESSES,
+                    )?,
+                };
                 let command = command.clone();
                 Ok(McpServer::Stdio {
                     command,
@@ -165,6 +190,7 @@ impl Entry {
                     env: self.env,
                     cwd: self.cwd,
                     unconfined: self.unconfined,
+                    limits,
                 })
             }
             (None, Some(url)) if fits(Kind::Http) => {
@@ -176,6 +202,25 @@ impl Entry {
                 Err("type does not fit: stdio has command, http has url".to_owned())
             }
         }
+    }
+}
+
+/// A limit of an entry; one that is not named has its default, and 0 is none.
+fn limit(
+    name: &str,
+    given: Option<u64>,
+    default: u64,
+    bounds: &RangeInclusive<u64>,
+) -> Result<Option<u64>, String> {
+    match given {
+        None => Ok(Some(default)),
+        Some(0) => Ok(None),
+        Some(given) if bounds.contains(&given) => Ok(Some(given)),
+        Some(_) => Err(format!(
+            "{name}: give {} to {}, or 0 for no limit; the default is {default}",
+            bounds.start(),
+            bounds.end()
+        )),
     }
 }
 
@@ -235,6 +280,18 @@ mod tests {
     }
 
     #[test]
+    fn limits_have_defaults_and_can_be_taken_away() {
+        let limits =
+            |entry: &str| match parse(&format!(r#"{{"a": {entry}}}"#)).unwrap().0.remove("a").unwrap() {
+                McpServer::Stdio { limits, .. } => (limits.memory_mib, limits.processes),
+                McpServer::Http { .. } => unreachable!(),
+            };
+        assert_eq!(limits(r#"{"command": "x"}"#), (Some(4_096), Some(512)));
+        assert_eq!(limits(r#"{"command": "x", "memoryMiB": 128, "maxProcesses": 8}"#), (Some(128), Some(8)));
+        assert_eq!(limits(r#"{"command": "x", "memoryMiB": 0, "maxProcesses": 0}"#), (None, None));
+    }
+
+    #[test]
     fn a_wrong_entry_names_the_server_and_the_fix() {
         for (entry, part) in [
             (r#"{"a": {}}"#, "mcpServers.a: give command"),
@@ -249,6 +306,14 @@ mod tests {
             (r#"{"a": {"comand": "x"}}"#, "unknown field `comand`"),
             (r#"{"a.b": {"command": "x"}, "a b": {"command": "x"}}"#, "rename one"),
             (r#"{"": {"command": "x"}}"#, "1 to 32"),
+            (r#"{"Memory": {"command": "x"}}"#, "tools of its own called Memory"),
+            (r#"{"time": {"command": "x"}}"#, "such as \"my-time\""),
+            (r#"{"session ": {"command": "x"}}"#, "tools of its own"),
+            (
+                r#"{"a": {"command": "x", "memoryMiB": 7}}"#,
+                "memoryMiB: give 64 to 1048576, or 0 for no limit",
+            ),
+            (r#"{"a": {"command": "x", "maxProcesses": 100001}}"#, "maxProcesses: give 1 to 100000"),
         ] {
             let error = parse(entry).unwrap_err();
             assert!(error.contains(part), "{entry}: {error}");

@@ -1,18 +1,20 @@
 //! A connection to one server: opened over stdio or Streamable HTTP, in either era of the protocol.
 
 use super::McpSettings;
+use super::backlog::Bounded;
 use super::child::McpChild;
 use super::config::McpServer;
 use super::http::BoundedClient;
+use super::offer::{Found, TOOLS_MAX};
 use super::sieve::{Sieve, SievedLines};
 use crate::tls;
 use ::http::HeaderValue;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use rmcp::model::SubscriptionFilter;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, ProtocolVersion,
 };
-use rmcp::model::{SubscriptionFilter, Tool};
 use rmcp::service::{NotificationContext, RunningService, RunningServiceCancellationToken, Subscription};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -36,6 +38,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     /// Rung when the server says that its list of tools changed.
     pub(super) changed: Arc<Notify>,
+    /// Rung when the server takes nothing of what is sent to it.
+    overrun: Arc<Notify>,
     closed: Shared<BoxFuture<'static, ()>>,
     cancel: Option<RunningServiceCancellationToken>,
     child: Option<McpChild>,
@@ -104,35 +108,44 @@ impl Connection {
         }
     }
 
-    /// All its tools, up to a bound. A server without the capability has none.
-    pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, ServiceError> {
-        let mut tools = Vec::new();
+    /// Its tools, one more than are offered at most. A server without the capability has none.
+    pub(super) async fn list_tools(&self, server: &str) -> Result<Vec<Found>, ServiceError> {
+        let mut found = Vec::new();
         let has_tools = self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_some());
         let mut cursor = None;
         for _ in 0..if has_tools { LIST_PAGES_MAX } else { 0 } {
             let page =
                 self.peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
-            tools.extend(page.tools);
+            // Read at once, so that nothing of a page stays but what is offered of it.
+            let room = (TOOLS_MAX + 1).saturating_sub(found.len());
+            found.extend(page.tools.into_iter().take(room).map(|tool| Found::new(server, tool)));
             cursor = page.next_cursor;
-            if cursor.is_none() {
+            if cursor.is_none() || found.len() > TOOLS_MAX {
                 break;
             }
         }
-        Ok(tools)
+        Ok(found)
     }
 
     /// Waits until the server is gone, and says how.
     pub(super) async fn ended(&mut self) -> String {
-        let Self { closed, child, .. } = self;
+        let Self { closed, child, overrun, .. } = self;
+        let overrun = async {
+            overrun.notified().await;
+            "it asks without reading the answers".to_owned()
+        };
         let how = match child {
             Some(child) => tokio::select! {
+                biased;
+                how = overrun => how,
                 how = child.ended() => how,
                 () = closed.clone() => "it closed its output".to_owned(),
             },
-            None => {
-                closed.clone().await;
-                "the connection closed".to_owned()
-            }
+            None => tokio::select! {
+                biased;
+                how = overrun => how,
+                () = closed.clone() => "the connection closed".to_owned(),
+            },
         };
         match child {
             Some(child) => match child.last_words().await {
@@ -189,12 +202,14 @@ impl Connection {
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
         };
+        let overrun = Arc::new(Notify::new());
+        let transport = Bounded::new(transport.into_transport(), Arc::clone(&overrun));
         let running = listener.serve_with_lifecycle(transport, lifecycle).await;
         let running = running.map_err(|error| error.to_string())?;
         let subscription = subscribe(&running).await;
         let (peer, cancel) = (running.peer().clone(), running.cancellation_token());
         let closed = running.waiting().map(drop).boxed().shared();
-        Ok(Self { peer, changed, closed, cancel: Some(cancel), child: None, subscription })
+        Ok(Self { peer, changed, overrun, closed, cancel: Some(cancel), child: None, subscription })
     }
 }
 

@@ -93,7 +93,7 @@ impl StreamableHttpClient for BoundedClient {
         self.inner.delete_session(uri, session_id, auth_header, custom_headers).await
     }
 
-    /// Reads nothing but events, which rmcp bounds by itself.
+    /// Reads nothing but events, which rmcp bounds by their length; how many values they have is counted here.
     async fn get_stream(
         &self,
         uri: Arc<str>,
@@ -102,18 +102,16 @@ impl StreamableHttpClient for BoundedClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Fault> {
-        let most = self.message_bytes_max;
-        let inner = &self.inner;
-        inner
-            .get_stream_with_max_sse_event_size(
-                uri,
-                session_id,
-                last_event_id,
-                auth_header,
-                custom_headers,
-                most,
-            )
-            .await
+        let (inner, most) = (&self.inner, self.message_bytes_max);
+        let events = inner.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            custom_headers,
+            most,
+        );
+        Ok(events.await?.map(|event| event.and_then(sieved)).boxed())
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -225,6 +223,12 @@ fn refuse_unauthorized(response: &Response) -> Result<(), Fault> {
     Ok(())
 }
 
+fn sieved(event: Sse) -> Result<Sse, SseError> {
+    let mut sieve = Sieve::default();
+    let counted = event.data.iter().flat_map(|data| data.bytes()).try_for_each(|byte| sieve.take(byte));
+    counted.map(|()| event).map_err(|error| SseError::Body(Box::new(error)))
+}
+
 /// A body of at most so many bytes.
 async fn read(mut response: Response, most: usize) -> Result<Vec<u8>, Fault> {
     let (mut body, mut sieve) = (Vec::new(), Sieve::default());
@@ -269,4 +273,17 @@ fn bounded(
             Ok(chunk)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_countless_values_is_an_error() {
+        let event = |data: String| Sse { data: Some(data), ..Sse::default() };
+        assert!(sieved(event(format!("[{}0]", "0,".repeat(10_000)))).is_ok());
+        assert!(sieved(event(format!("[{}0]", "0,".repeat(300_000)))).is_err());
+        assert!(sieved(Sse::default()).is_ok());
+    }
 }

@@ -3,6 +3,7 @@
 use super::config::name_part;
 use crate::schema::{Apart, InputSchema};
 use crate::tool::{Mutation, ToolDefinition, ToolName, ToolSource};
+use cortex_types::limits::SCHEMA_BYTES_MAX;
 use rmcp::model::{JsonObject, Tool};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -10,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-const TOOLS_MAX: usize = 256;
+pub(super) const TOOLS_MAX: usize = 256;
+/// The longest name that is sent back to a server; the longest that make sense are far shorter.
+const ORIGINAL_CHARS_MAX: usize = 256;
 const DESCRIPTION_CHARS_MAX: usize = 4_000;
 /// A tool name of ours with its server and the dot.
 const NAME_CHARS_MAX: usize = 63;
@@ -48,15 +51,32 @@ impl std::fmt::Debug for OfferedTool {
     }
 }
 
+/// A tool as a server lists it, cut down to what can be offered of it.
+pub(super) struct Found {
+    original: String,
+    definition: Result<ToolDefinition, String>,
+}
+
+impl Found {
+    pub(super) fn new(server: &str, tool: Tool) -> Self {
+        let original: String = tool.name.chars().take(ORIGINAL_CHARS_MAX).collect();
+        let definition = if original.len() < tool.name.len() {
+            Err(format!("its name is over {ORIGINAL_CHARS_MAX} characters"))
+        } else {
+            definition(server, tool)
+        };
+        Self { original, definition }
+    }
+}
+
 impl Offer {
     /// Schemas that were compiled for the offer before are taken over.
-    pub(super) async fn new(server: &str, tools: Vec<Tool>, before: &Self, apart: &Apart) -> Self {
+    pub(super) async fn new(found: Vec<Found>, before: &Self, apart: &Apart) -> Self {
         let mut offer = Self::default();
-        let found = tools.len();
+        let count = found.len();
         let deadline = Instant::now() + COMPILING_MAX;
-        for tool in tools.into_iter().take(TOOLS_MAX) {
-            let original = tool.name.to_string();
-            let added = match definition(server, tool).and_then(|definition| offer.free(definition)) {
+        for Found { original, definition } in found.into_iter().take(TOOLS_MAX) {
+            let added = match definition.and_then(|definition| offer.free(definition)) {
                 Ok(definition) => compiled(&definition, before, apart, deadline)
                     .await
                     .map(|schema| OfferedTool { original: original.clone(), definition, schema }),
@@ -67,7 +87,7 @@ impl Offer {
                 Err(problem) => offer.report(format!("{original:.100?} is left out: {problem}")),
             }
         }
-        if found > TOOLS_MAX {
+        if count > TOOLS_MAX {
             offer.report(format!("only the first {TOOLS_MAX} tools are offered"));
         }
         offer
@@ -155,7 +175,12 @@ fn schema_text(schema: &JsonObject) -> Result<String, String> {
     if schema.get("type").and_then(|kind| kind.as_str()) != Some("object") {
         return Err("its input schema is not an object".to_owned());
     }
-    serde_json::to_string(&schema).map_err(|error| error.to_string())
+    let text = serde_json::to_string(&schema).map_err(|error| error.to_string())?;
+    // A text that is far too long is not kept to be refused later.
+    if text.len() > SCHEMA_BYTES_MAX {
+        return Err(format!("the schema is over {SCHEMA_BYTES_MAX} bytes"));
+    }
+    Ok(text)
 }
 
 fn cut(text: &str) -> String {
@@ -168,10 +193,10 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cortex_types::limits::SCHEMA_BYTES_MAX;
 
     async fn offer(server: &str, tools: Vec<Tool>) -> Offer {
-        Offer::new(server, tools, &Offer::default(), &Apart::default()).await
+        let found = tools.into_iter().map(|tool| Found::new(server, tool)).collect();
+        Offer::new(found, &Offer::default(), &Apart::default()).await
     }
 
     fn tools(json: &str) -> Vec<Tool> {

@@ -114,7 +114,7 @@ impl Supervisor {
         let mut subscription = connection.take_subscription();
         loop {
             let tools = tokio::select! {
-                tools = tokio::time::timeout(LOOK_MAX, connection.list_tools()) => tools,
+                tools = tokio::time::timeout(LOOK_MAX, connection.list_tools(&self.name)) => tools,
                 () = self.stop.cancelled() => return Ended::Stopped,
             };
             let tools = match tools {
@@ -123,7 +123,7 @@ impl Supervisor {
                 Err(_) => return Ended::Lost("it did not list its tools in time".to_owned()),
             };
             let before = self.view.borrow().offer.clone().unwrap_or_default();
-            let offer = Offer::new(&self.name, tools, &before, &self.apart).await;
+            let offer = Offer::new(tools, &before, &self.apart).await;
             self.publish(McpState::Ready { tools: offer.tools.len() }, Some(Arc::new(offer)), Some(&line));
             tokio::select! {
                 error = connection.ended() => return Ended::Lost(error),

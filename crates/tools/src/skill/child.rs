@@ -2,7 +2,7 @@
 
 use super::engine::{self, EngineWire, StopFlag, THREAD_STACK_BYTES};
 use super::wire::{FromEngine, ToEngine};
-use crate::child::{confine_skill, forbid_processes};
+use crate::child::{confine_skill, end_with_parent, forbid_processes};
 use crate::descriptors;
 use std::cell::RefCell;
 use std::io::{BufRead, Write};
@@ -13,6 +13,8 @@ use std::sync::mpsc;
 /// an engine that hangs in native code is left behind on its thread.
 pub fn run_skill_child(input: impl BufRead, output: impl Write + Send + 'static) -> std::io::Result<()> {
     descriptors::keep_from_children();
+    // A server that ended before this is noticed by the end of the input.
+    end_with_parent()?;
     let mut lines = input.lines();
     // The first line says which database it needs; everything else is given up before any of its code runs.
     let Some(first) = lines.next().transpose()? else { return Ok(()) };

@@ -2,6 +2,7 @@
 
 use super::problem::{Place, SkillProblem};
 use crate::egress::HostPolicy;
+use crate::tool::is_own_skill;
 use jsonc_parser::ast::{Object, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
@@ -77,6 +78,10 @@ impl Reader<'_> {
                 format!("{id:?} is no skill id"),
                 "use letters, digits, _ and -, at most 40 characters",
             );
+        }
+        if is_own_skill(&id) {
+            let help = format!("use another id, such as my-{id}");
+            self.blame("id", format!("{id:?} is the name of tools that Cortex has itself"), help);
         }
         let main = self.text_of("main");
         if !main.is_empty() && !main.ends_with(".ts") && !main.ends_with(".js") {
@@ -247,6 +252,7 @@ mod tests {
                 "skill.json:1:1: runtimeApiVersion is missing",
             ),
             (SEED.replace("\"telegram\"", "\"tele gram\""), "skill.json:2:4: \"tele gram\" is no skill id"),
+            (SEED.replace("\"telegram\"", "\"Memory\""), "skill.json:2:4: \"Memory\" is the name of tools"),
             (SEED.replace("\"main.ts\"", "\"main.py\""), "skill.json:6:4: main is \"main.py\""),
             (SEED.replace("\"name\"", "\"nmae\""), "skill.json:3:4: unknown key \"nmae\""),
             (SEED.replace("\"0.1.0\"", "\"\""), "skill.json:4:4: version is not a text"),

@@ -1,5 +1,6 @@
 //! All skills of a server: found, read, started, trusted, and called by name.
 
+use super::database;
 use super::folder::{SkillFolder, skill_folders};
 use super::keeper::Keeper;
 use super::listing::definitions;
@@ -11,11 +12,9 @@ use super::worker::LivingThreads;
 use super::{SkillIsolation, SkillOptions};
 use crate::registry::ToolProvider;
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
-use crate::trust::{TrustStore, TrustStoreError, pin_group, trust_group};
+use crate::trust::{PinGroup, TrustStore, TrustStoreError, is_other_code, pin_group, trust_group};
 use async_trait::async_trait;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use tokio::sync::Mutex;
@@ -26,6 +25,8 @@ pub struct Skill {
     pub folder: PathBuf,
     pub tools: Vec<ToolDefinition>,
     pub state: SkillState,
+    /// Where it was read from.
+    home: SkillFolder,
     code: [u8; 32],
     keeper: Keeper,
 }
@@ -43,8 +44,8 @@ pub enum SkillState {
 /// Every loaded skill, by id.
 pub struct SkillSet {
     skills: BTreeMap<String, Skill>,
-    /// Skills that had changed when they were loaded and were trusted since.
-    trusted_since: RwLock<BTreeSet<String>>,
+    /// Skills that had changed when they were loaded and were trusted since, with the tools that they list since then.
+    trusted_since: RwLock<BTreeMap<String, Vec<ToolDefinition>>>,
 }
 
 /// Why a skill cannot be trusted anew.
@@ -52,6 +53,9 @@ pub struct SkillSet {
 pub enum TrustError {
     #[error("there is no skill {0:?}")]
     NoSkill(String),
+    /// It was not started while its code was not trusted, and now it cannot be.
+    #[error("{0}")]
+    Broken(String),
     #[error(transparent)]
     Store(#[from] TrustStoreError),
 }
@@ -59,21 +63,22 @@ pub enum TrustError {
 impl SkillSet {
     /// Loads every skill of the configured folders, or tells everything that is wrong with any of them.
     pub async fn load(options: &SkillOptions, trusted: &dyn TrustStore) -> Result<Self, Vec<SkillProblem>> {
-        create_data_folder(&options.data_dir).map_err(|problem| vec![problem])?;
-        let (mut loaded, problems) = Self::survey(options).await;
+        database::prepare(&options.data_dir).map_err(|problem| vec![problem])?;
+        let unreadable = |error: TrustStoreError, path: &Path| {
+            vec![SkillProblem::error(path, error.to_string(), "look at the server's database")]
+        };
+        let known = trusted.all().await.map_err(|error| unreadable(error, &options.data_dir))?;
+        let (mut loaded, problems) = Self::read(options, &known).await;
         if !problems.is_empty() {
             return Err(problems);
         }
-        for skill in loaded.skills.values_mut() {
-            let group = &skill.manifest.id;
-            let found = pin_group(group, skill.code, &skill.tools, trusted).await.map_err(|error| {
-                let path = skill.folder.join(MANIFEST_FILE);
-                vec![SkillProblem::error(&path, error.to_string(), "look at the server's database")]
-            })?;
+        for skill in loaded.skills.values_mut().filter(|skill| skill.state != SkillState::CodeChanged) {
+            let group = PinGroup::Skill(&skill.manifest.id, skill.code);
+            let found = pin_group(group, &skill.tools, trusted).await;
+            let found = found.map_err(|error| unreadable(error, &skill.folder.join(MANIFEST_FILE)))?;
             let named: Vec<ToolName> = found.changed.into_iter().chain(found.added).collect();
             skill.state = match named.is_empty() {
                 false => SkillState::Changed(named),
-                true if found.has_new_code => SkillState::CodeChanged,
                 true => SkillState::Ready,
             };
         }
@@ -83,6 +88,11 @@ impl SkillSet {
     /// The skills of the configured folders as far as they are in order, and what is wrong with the others. Nothing
     /// is pinned.
     pub async fn survey(options: &SkillOptions) -> (Self, Vec<SkillProblem>) {
+        Self::read(options, &HashMap::new()).await
+    }
+
+    /// Code that is another one than these pins have is not started.
+    async fn read(options: &SkillOptions, known: &HashMap<String, [u8; 32]>) -> (Self, Vec<SkillProblem>) {
         let mut problems = Vec::new();
         let mut folders = Vec::new();
         for dir in &options.dirs {
@@ -91,7 +101,8 @@ impl SkillSet {
                 Err(more) => problems.extend(more),
             }
         }
-        let opened = futures::future::join_all(folders.iter().map(|folder| open(folder, options))).await;
+        let opened =
+            futures::future::join_all(folders.iter().map(|folder| open(folder, options, known))).await;
         let mut skills: BTreeMap<String, Skill> = BTreeMap::new();
         for (folder, opened) in folders.iter().zip(opened) {
             match opened {
@@ -115,7 +126,7 @@ impl SkillSet {
         options: &SkillOptions,
     ) -> Result<(Self, Vec<SkillProblem>), Vec<SkillProblem>> {
         let folder = SkillFolder::open(dir).map_err(|problem| vec![problem])?;
-        let (skill, findings) = open(&folder, options).await?;
+        let (skill, findings) = open(&folder, options, &HashMap::new()).await?;
         let skills = BTreeMap::from([(skill.manifest.id.clone(), skill)]);
         Ok((Self { skills, trusted_since: RwLock::default() }, findings))
     }
@@ -133,11 +144,21 @@ impl SkillSet {
     /// Trusts a skill as it is now; its tools are offered at once.
     pub async fn trust(&self, id: &str, trusted: &dyn TrustStore) -> Result<(), TrustError> {
         let skill = self.skills.get(id).ok_or_else(|| TrustError::NoSkill(id.to_owned()))?;
-        trust_group(id, skill.code, &skill.tools, trusted).await?;
+        let tools = match self.state(skill) {
+            SkillState::CodeChanged => skill.list_tools().await.map_err(TrustError::Broken)?,
+            SkillState::Ready | SkillState::Changed(_) => self.tools_of(skill),
+        };
+        trust_group(PinGroup::Skill(id, skill.code), &tools, trusted).await?;
         if skill.state != SkillState::Ready {
-            self.trusted_since.write().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+            self.trusted_since.write().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), tools);
         }
         Ok(())
+    }
+
+    /// What it lists, as it is trusted now.
+    fn tools_of(&self, skill: &Skill) -> Vec<ToolDefinition> {
+        let since = self.trusted_since.read().unwrap_or_else(PoisonError::into_inner);
+        since.get(&skill.manifest.id).unwrap_or(&skill.tools).clone()
     }
 
     /// Whether its tools are offered.
@@ -146,7 +167,7 @@ impl SkillSet {
     }
 
     fn is_trusted_since(&self, id: &str) -> bool {
-        self.trusted_since.read().unwrap_or_else(PoisonError::into_inner).contains(id)
+        self.trusted_since.read().unwrap_or_else(PoisonError::into_inner).contains_key(id)
     }
 }
 
@@ -163,7 +184,7 @@ impl ToolRunner for SkillSet {
         };
         match self.state(skill) {
             SkillState::Ready => {
-                let tool = skill.tools.iter().find(|tool| tool.name == *name);
+                let tool = self.tools_of(skill).into_iter().find(|tool| tool.name == *name);
                 let mutation = tool.map_or(Mutation::Undeclared, |tool| tool.mutation);
                 skill.keeper.call(name, mutation, arguments_json, context).await
             }
@@ -178,12 +199,26 @@ impl ToolRunner for SkillSet {
 #[async_trait]
 impl ToolProvider for SkillSet {
     fn definitions(&self) -> Vec<ToolDefinition> {
-        let since = self.skills.values().filter(|skill| self.is_trusted_since(&skill.manifest.id));
-        since.flat_map(|skill| skill.tools.iter().cloned()).collect()
+        let since = self.trusted_since.read().unwrap_or_else(PoisonError::into_inner);
+        since.values().flatten().cloned().collect()
     }
 }
 
 impl Skill {
+    /// Starts it and asks for its tools.
+    async fn list_tools(&self) -> Result<Vec<ToolDefinition>, String> {
+        let told = |problems: &[SkillProblem]| {
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        let listed = self.keeper.load().await;
+        let listed = listed
+            .map_err(|trace| told(&[load_problem(&self.home, &self.manifest, &self.keeper, &trace)]))?;
+        let (tools, findings) =
+            definitions(&self.home, &self.manifest, listed).await.map_err(|problems| told(&problems))?;
+        report(&findings);
+        Ok(tools)
+    }
+
     /// Threads of its engines that have not ended: one while all is well, more when calls hang in native code.
     pub fn living_threads(&self) -> usize {
         self.keeper.living.now()
@@ -226,6 +261,7 @@ pub async fn check_skill(dir: &Path) -> Vec<SkillProblem> {
 async fn open(
     folder: &SkillFolder,
     options: &SkillOptions,
+    known: &HashMap<String, [u8; 32]>,
 ) -> Result<(Skill, Vec<SkillProblem>), Vec<SkillProblem>> {
     let manifest = folder.manifest()?;
     let (program, traces, code) = program::build(folder, &manifest.main)?;
@@ -235,7 +271,7 @@ async fn open(
             skill: manifest.id.clone(),
             program,
             config_json: options.config_json.get(&manifest.id).cloned().unwrap_or_else(|| "{}".to_owned()),
-            db: database(&manifest, options)?,
+            db: database::place(&manifest, options).map_err(|problem| vec![problem])?,
             heap_mib: options.heap_mib,
         },
         traces,
@@ -245,24 +281,19 @@ async fn open(
         idle: Mutex::new(None),
         living: LivingThreads::default(),
     };
+    let (home, shown) = (folder.clone(), folder.shown(""));
+    // What nobody trusts yet does not run, not even to say what it is.
+    if is_other_code(PinGroup::Skill(&manifest.id, code), known) {
+        let state = SkillState::CodeChanged;
+        return Ok((
+            Skill { manifest, folder: shown, tools: Vec::new(), state, home, code, keeper },
+            Vec::new(),
+        ));
+    }
     let listed =
         keeper.load().await.map_err(|trace| vec![load_problem(folder, &manifest, &keeper, &trace)])?;
     let (tools, findings) = definitions(folder, &manifest, listed).await?;
-    let folder = folder.shown("");
-    Ok((Skill { manifest, folder, tools, state: SkillState::Ready, code, keeper }, findings))
-}
-
-/// An absolute path: a child process works in another folder.
-fn database(manifest: &SkillManifest, options: &SkillOptions) -> Result<Option<PathBuf>, Vec<SkillProblem>> {
-    let path =
-        std::path::absolute(options.data_dir.join(format!("{}.db", manifest.id))).map_err(|error| {
-            vec![SkillProblem::error(
-                &options.data_dir,
-                error.to_string(),
-                "name a folder for the skills' databases",
-            )]
-        })?;
-    Ok(manifest.permissions.db.then_some(path))
+    Ok((Skill { manifest, folder: shown, tools, state: SkillState::Ready, home, code, keeper }, findings))
 }
 
 fn load_problem(
@@ -300,14 +331,4 @@ fn report(findings: &[SkillProblem]) {
             Severity::Error => tracing::error!("{finding}"),
         }
     }
-}
-
-fn create_data_folder(path: &Path) -> Result<(), SkillProblem> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
-        SkillProblem::error(
-            path,
-            format!("the folder of the skills' databases cannot be made: {error}"),
-            "make it writable",
-        )
-    })
 }

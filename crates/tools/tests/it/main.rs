@@ -12,6 +12,7 @@ mod egress_table;
 mod http_get;
 mod mcp;
 mod mcp_faults;
+mod mcp_flood;
 mod mcp_http;
 mod mcp_parts;
 mod mcp_turn;

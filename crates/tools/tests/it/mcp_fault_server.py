@@ -1,6 +1,6 @@
 """An MCP server over stdio that misbehaves on request.
 
-argv: how it shakes hands (initialize | discover | deaf), a file it appends a line to for every call, and perhaps a
+argv: how it shakes hands (initialize | discover | deaf | pages), a file it appends a line to for every call, and perhaps a
 file that keeps it from speaking for as long as it is there.
 """
 
@@ -26,6 +26,11 @@ tools = [
     {"name": "flood", "inputSchema": SCHEMA, "annotations": READ_ONLY},
     {"name": "note", "inputSchema": SCHEMA},
     {"name": "outlive", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "leave", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "endless", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "crumbs", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "errors", "inputSchema": SCHEMA, "annotations": READ_ONLY},
+    {"name": "nag", "inputSchema": SCHEMA, "annotations": READ_ONLY},
 ]
 subscription = None
 
@@ -79,6 +84,27 @@ def call(request, name):
     elif name == "outlive":
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.DEVNULL)
         text(request, str(child.pid))
+    elif name == "leave":
+        sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+        leave = "import os, subprocess, sys; os.setsid(); print(subprocess.Popen(sys.argv[1:], stdin=0, stdout=2).pid)"
+        left = subprocess.run([sys.executable, "-c", leave, *sleeps], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        text(request, left.stdout.decode().strip())
+    elif name == "endless":
+        os.write(1, b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"')
+        for _ in range(600):
+            os.write(1, b"x" * 1048576)
+    elif name == "crumbs":
+        for _ in range(8):
+            os.write(1, b'{"jsonrpc":"2.0","method":"x","params":{"a":[' + b'{"":0},' * 500000 + b"0]}}\n")
+    elif name == "errors":
+        for _ in range(160):
+            os.write(2, b"y" * 1048576)
+        text(request, "told")
+    elif name == "nag":
+        number = 0
+        while True:
+            number += 1
+            os.write(1, b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number)
     elif name == "grown":
         text(request, "new")
 
@@ -100,6 +126,10 @@ def handle(request):
         meta = {"io.modelcontextprotocol/subscriptionId": subscription}
         params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
         send({"method": "notifications/subscriptions/acknowledged", "params": params})
+    elif method == "tools/list" and HANDSHAKE == "pages":
+        properties = {"p%d" % number: {} for number in range(30000)}
+        large = {"name": "t%s" % request["id"], "inputSchema": {"type": "object", "properties": properties}}
+        answer(request, {"tools": [tools[0], large], "nextCursor": "more", "ttlMs": 0, "cacheScope": "private"})
     elif method == "tools/list":
         answer(request, {"tools": tools, "ttlMs": 0, "cacheScope": "private"})
     elif method == "tools/call":

@@ -5,6 +5,7 @@ use cortex_tools::{
     CallContext, ChildHost, McpServers, McpSet, McpSettings, McpState, ToolCallError, ToolRunner,
 };
 use cortex_types::{Millis, TopicRef};
+use rustix::process::Pid;
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -117,4 +118,12 @@ pub(crate) async fn run(set: &McpSet, tool: &str, arguments: &str) -> Result<Str
 
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap().port()
+}
+
+/// Gone, or dead and not yet fetched by whoever adopted it.
+pub(crate) fn is_gone(process: Pid) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())) else {
+        return true;
+    };
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }

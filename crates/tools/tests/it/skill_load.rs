@@ -2,8 +2,8 @@
 
 use crate::skill_parts::{Pins, Skills, fixtures, options, written};
 use cortex_tools::{
-    Mutation, Severity, SkillSet, SkillState, ToolCallError, ToolRunner, ToolSource, check_skill,
-    skill_template,
+    Mutation, Severity, SkillSet, SkillState, ToolCallError, ToolProvider, ToolRunner, ToolSource,
+    check_skill, skill_template,
 };
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -197,15 +197,19 @@ async fn a_changed_definition_disables_its_skill_until_it_is_trusted_again() {
     let options = options(&[folder.path().to_owned()], data.path());
     let first = SkillSet::load(&options, &pins).await.unwrap();
     assert_eq!(first.ready_definitions().len(), 2);
+    assert_eq!(first.skills().next().unwrap().living_threads(), 1, "what is trusted was started");
 
     let other_code = format!("{}\nexport const hidden = 1;\n", tools(&["one", "two"]));
     fs::write(folder.path().join("s/main.ts"), other_code).unwrap();
     let recoded = SkillSet::load(&options, &pins).await.unwrap();
-    assert_eq!(recoded.skills().next().unwrap().state, SkillState::CodeChanged);
+    let skill = recoded.skills().next().unwrap();
+    assert_eq!(skill.state, SkillState::CodeChanged);
+    assert_eq!(skill.living_threads(), 0, "what nobody trusts yet does not run, not even to list its tools");
     assert_eq!(recoded.ready_definitions(), [], "its tools say the same, its code does not");
     let author = SkillSet::load_folder(&folder.path().join("s"), &options).await.unwrap().0;
     assert_eq!(author.ready_definitions().len(), 2, "its author runs it without being asked");
     recoded.trust("s", &pins).await.unwrap();
+    assert_eq!(recoded.definitions().len(), 2, "once it is trusted it is started and says what it has");
     let trusted = SkillSet::load(&options, &pins).await.unwrap();
     assert_eq!(trusted.ready_definitions().len(), 2);
 
@@ -213,8 +217,8 @@ async fn a_changed_definition_disables_its_skill_until_it_is_trusted_again() {
     fs::write(folder.path().join("s/main.ts"), reworded).unwrap();
     let changed = SkillSet::load(&options, &pins).await.unwrap();
     let state = &changed.skills().next().unwrap().state;
-    assert_eq!(state, &SkillState::Changed(vec!["s.one".parse().unwrap()]));
-    assert!(state.to_string().contains("s.one changed since it was trusted"), "{state}");
+    assert_eq!(state, &SkillState::CodeChanged);
+    assert!(state.to_string().contains("its code changed since it was trusted"), "{state}");
     assert_eq!(changed.ready_definitions(), [], "none of its tools is offered");
     let run = changed.run(&"s.two".parse().unwrap(), "{}", &crate::skill_parts::context()).await;
     assert!(matches!(run, Err(ToolCallError::NotRun(_))), "{run:?}");
@@ -223,6 +227,11 @@ async fn a_changed_definition_disables_its_skill_until_it_is_trusted_again() {
     let trusted = SkillSet::load(&options, &pins).await.unwrap();
     assert_eq!(trusted.ready_definitions().len(), 2);
     assert!(changed.trust("nobody", &pins).await.is_err());
+
+    fs::write(folder.path().join("s/main.ts"), "throw new Error('early');\n").unwrap();
+    let broken = SkillSet::load(&options, &pins).await.unwrap();
+    let refused = broken.trust("s", &pins).await.unwrap_err().to_string();
+    assert!(refused.contains("early"), "{refused}");
 }
 
 #[tokio::test]

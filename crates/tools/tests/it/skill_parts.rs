@@ -79,7 +79,7 @@ impl Skills {
     }
 
     pub(crate) fn database(&self, skill: &str) -> PathBuf {
-        self.data.path().join("skills").join(format!("{skill}.db"))
+        self.data.path().join("skills").join(skill).join(format!("{skill}.db"))
     }
 }
 

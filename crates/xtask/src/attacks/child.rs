@@ -23,7 +23,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
 
 /// An MCP server of one tool, as small as the wire allows.
 const MCP_SERVER: &str = r#"
-import json, sys
+import json, os, subprocess, sys, time
 for line in sys.stdin:
     try:
         request = json.loads(line)
@@ -36,12 +36,16 @@ for line in sys.stdin:
         version = request["params"].get("protocolVersion", "2025-06-18")
         result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "small", "version": "1"}}
     elif method == "tools/list":
-        result = {"tools": [{"name": "look", "description": "Looks.", "inputSchema": {"type": "object"},
-                             "annotations": {"readOnlyHint": True}}]}
+        look = {"description": "Looks.", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+        result = {"tools": [{"name": "look", **look}, {"name": "stall", **look}]}
+    elif method == "tools/call" and request["params"]["name"] == "stall":
+        # One that leaves its group, its session and its parent; and then nothing is read any more.
+        leave = "import os, subprocess, sys; os.setsid(); subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+        subprocess.run([sys.executable, "-c", leave], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        time.sleep(600)
     elif method == "tools/call":
         result = {"content": [{"type": "text", "text": "looked"}]}
     print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
-import time
 time.sleep(600)
 "#;
 
@@ -64,6 +68,8 @@ fn setup() -> Result<Setup> {
             {"when": {"afterTool": "small.look"}, "say": "looked"},
             {"when": {"afterTool": "notes.list"}, "say": "listed"},
             {"when": {"equals": "look"}, "toolCalls": [{"name": "small.look", "arguments": {}}]},
+            {"when": {"equals": "stall"}, "toolCalls": [{"name": "small.stall", "arguments": {}}]},
+            {"when": {"equals": "stuff"}, "toolCalls": [{"name": "small.look", "arguments": {"a": "x".repeat(200_000)}}]},
             {"when": {"equals": "list"}, "toolCalls": [{"name": "notes.list", "arguments": {}}]},
         ], "otherwise": {"say": "re: {{user}}"}}),
         files: vec![
@@ -74,7 +80,7 @@ fn setup() -> Result<Setup> {
 }
 
 /// Everything that descends from a process.
-fn descendants(pid: u32) -> Vec<u32> {
+pub(super) fn descendants(pid: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids: Vec<u32> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -163,12 +169,30 @@ fn foreign_descriptors(pid: u32, home: &Path) -> Vec<String> {
 fn outlives(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let target = arena.server_with(&setup()?)?;
     call_both(&target, judgement)?;
+    // The program starts one that runs away, and reads no more; what is said to it then fills every pipe.
+    for word in ["stall", "stuff"] {
+        target.ingest(KEY, &Said { topic: word, ..Said::at_terminal(word, word) })?;
+    }
+    let started = Instant::now();
+    let mut children = descendants(target.server.pid());
+    let runaways = |pids: &[u32]| {
+        pids.iter().filter(|pid| words(**pid).ends_with("import time; time.sleep(600)\0")).count()
+    };
+    while runaways(&children) < 1 && started.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+        children = descendants(target.server.pid());
+    }
+    std::thread::sleep(Duration::from_secs(1));
     let children = descendants(target.server.pid());
-    judgement.control(children.len() >= 2, || format!("only {} children", children.len()));
+    judgement.control(children.len() >= 4, || format!("only {} children", children.len()));
+    // A skill that hears nothing does not see its input end.
+    for pid in children.iter().filter(|pid| words(**pid).contains("skill-host")) {
+        signal(*pid, rustix::process::Signal::STOP);
+    }
     target.server.kill()?;
     let started = Instant::now();
     let mut left = children;
-    while !left.is_empty() && started.elapsed() < Duration::from_secs(5) {
+    while !left.is_empty() && started.elapsed() < Duration::from_secs(10) {
         left.retain(|pid| status(*pid, "State:").is_some_and(|state| !state.starts_with('Z')));
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -177,10 +201,19 @@ fn outlives(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         format!("still there after a kill: {names:?}")
     });
     for pid in left {
-        // Started by the server that we started.
-        if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap_or_default();
-        }
+        signal(pid, rustix::process::Signal::KILL);
     }
     Ok(())
+}
+
+/// To a process that a server started which we started.
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        rustix::process::kill_process(pid, signal).unwrap_or_default();
+    }
+}
+
+/// What a process was started with.
+fn words(pid: u32) -> String {
+    String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).into_owned()
 }

@@ -42,6 +42,18 @@ pub(crate) const ATTACKS: &[Attack] = &[
         extent: Extent::Short,
         run: claimed_user,
     },
+    Attack {
+        name: "behind_a_proxy_nobody_is_a_local_program",
+        statement: "51",
+        extent: Extent::Short,
+        run: proxied,
+    },
+    Attack {
+        name: "a_hook_that_others_read_gets_no_memory",
+        statement: "60",
+        extent: Extent::Short,
+        run: hook_memory,
+    },
     Attack { name: "a_hook_answers_no_question", statement: "53", extent: Extent::Short, run: hook },
 ];
 
@@ -188,6 +200,55 @@ fn memory(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
             judgement.demand(!heard.contains(private), || format!("{connector_id} heard {private}"));
         }
     }
+    Ok(())
+}
+
+/// What a reverse proxy on this machine would send for somebody on the internet.
+fn proxied(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let settings = json!({"allowedHosts": ["cortex.example"], "engram": {"allowLocal": true}});
+    let target = arena.server_with(&Setup { settings, ..Setup::default() })?;
+    for path in ["/connector", "/engram/capabilities"] {
+        let local = target.ask(&Request::get(path))?;
+        judgement.control(local.code == 200, || format!("{path}: a local program gets {}", local.code));
+        let passed_on = [
+            Request::get(path).host("cortex.example"),
+            Request::get(path).header("x-forwarded-for", "203.0.113.7"),
+            Request::get(path).header("forwarded", "for=203.0.113.7"),
+            Request::get(path).header("x-real-ip", "203.0.113.7"),
+            Request::get(path).header("via", "1.1 proxy"),
+        ];
+        for request in passed_on {
+            let answer = target.ask(&request)?;
+            judgement.demand(answer.code == 401, || format!("{request:?}: {}", answer.code));
+        }
+    }
+    Ok(())
+}
+
+fn hook_memory(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let model = FarSide::model(|_| says("well"))?;
+    let key = "a-key-of-the-hook-0123456789";
+    let setup = Setup {
+        settings: json!({"providers": model.as_provider(), "hooks": {
+            "gh": {"key": key, "text": "{{/text}}"},
+            "own": {"key": key, "text": "{{/text}}", "to": {"source": "cli", "topic": "terminal"}},
+        }}),
+        files: vec![("workspace/USER.md".to_owned(), "The owner likes marzipan.".to_owned())],
+        ..Setup::with_real_model()
+    };
+    let target = arena.server_with(&setup)?;
+    let prompts_of = |hook: &str| -> Result<String> {
+        let before = model.got().len();
+        let body = json!({"text": format!("what do you know of the owner, {hook}?")});
+        target.ask(&Request::post(format!("/hooks/{hook}"), &body).key(key))?;
+        target.wait_until_idle()?;
+        Ok(model.got()[before..].iter().map(|got| got.body.clone()).collect())
+    };
+    let (outside, home) = (prompts_of("gh")?, prompts_of("own")?);
+    judgement.control(!outside.is_empty(), || "the hook's turn asked no model".to_owned());
+    judgement
+        .control(home.contains("marzipan"), || "a hook to the owner's own chat knows nothing".to_owned());
+    judgement.demand(!outside.contains("marzipan"), || "the hook's prompt has the owner's file".to_owned());
     Ok(())
 }
 

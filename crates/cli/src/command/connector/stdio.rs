@@ -4,7 +4,11 @@ use super::running;
 use crate::assemble;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
+use cortex_api::Client;
 use cortex_connectors::{Stdio, StdioFailure};
+use sha2::{Digest, Sha256};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
 
 /// Bridge a program that speaks JSON lines
 ///
@@ -25,6 +29,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let settings = assemble::settings(&context.config()?)?;
     running::start_log(&settings, context, Vec::new(), false)?;
     let client = running::client(context)?;
+    let _only = only_bridge(&args.source, &client, context)?;
     let runtime = context.client_runtime()?;
     let ended = runtime.block_on(async {
         let stop = running::stop_when_told(false)?;
@@ -38,5 +43,25 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Ok(()) => Ok(Exit::Ok),
         Err(StdioFailure::Output(error)) => Err(Failure::from_output(error)),
         Err(error @ StdioFailure::Input(_)) => Err(Failure::Plain(error.to_string())),
+    }
+}
+
+/// Held while a bridge serves its source: what the first has in hand, a second would give back and show again. `None` where
+/// the home cannot be written; the server may be elsewhere.
+fn only_bridge(source: &str, client: &Client, context: &Context) -> Result<Option<File>, Failure> {
+    let served = Sha256::digest([client.base_url(), source].join("\0"));
+    let name: String = served.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let folder = context.home()?.path().join("run");
+    let path = folder.join(format!("stdio-{name}.lock"));
+    let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    let Ok(lock) = opened else { return Ok(None) };
+    match lock.try_lock() {
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(Failure::Coded {
+            code: "bridge_runs",
+            message: format!(
+                "another bridge serves the source {source}; end it first, or choose another --source"
+            ),
+        }),
     }
 }

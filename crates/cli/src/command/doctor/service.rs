@@ -1,13 +1,13 @@
 //! The server and what it leans on: the memory service, vectors.
 
 use super::Check;
-use crate::config::{Effective, Settings};
+use crate::config::{Effective, Settings, Source};
 use crate::context::Context;
 use crate::exit::Failure;
 use crate::home::Home;
 use crate::{assemble, connect, daemon};
 use cortex_api::{MemoryState, ServerStatus, WatchdogStatus};
-use cortex_models::{Timeouts, http_client};
+use cortex_models::{Timeouts, http_client, stranger_at};
 use cortex_runtime::{EngramClient, EngramSetting};
 use cortex_store::VectorCounts;
 
@@ -109,6 +109,25 @@ pub(super) async fn engram(settings: &Settings, effective: &Effective) -> Check 
             }
         },
     }
+}
+
+/// Default addresses where another user of this machine listens: their service is not used (D25).
+pub(super) fn strangers(settings: &Settings, effective: &Effective) -> Vec<Check> {
+    let defaults = [
+        ("engramUrl", &settings.engram_url, "engram"),
+        ("synapseUrl", &settings.synapse_url, "synapse"),
+        ("ollamaUrl", &settings.ollama_url, "ollama"),
+    ];
+    let probed = defaults.into_iter().filter(|(key, _, _)| effective.source(key) == Source::Default);
+    let told = probed.filter_map(|(key, url, service)| {
+        let user = stranger_at(url, service)?;
+        let message = format!(
+            "another user of this machine (uid {user}) listens at {url}, so it is not used; if that is the {service} you \
+             mean, set {key} to this address, else to \"off\""
+        );
+        Some(Check::warning("services", message))
+    });
+    told.collect()
 }
 
 /// Whether every text has a vector of the model in use.

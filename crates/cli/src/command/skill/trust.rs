@@ -3,10 +3,9 @@
 use super::{broken, configured, folder_of};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
-use crate::home::HomeError;
 use crate::{connect, daemon};
 use cortex_api::ClientError;
-use cortex_store::{HomeLock, LockError, Store, StoreConfig};
+use cortex_store::{HomeLock, HomeUse, Store, StoreConfig};
 use cortex_tools::{SkillSet, StoredTrust};
 use cortex_types::SystemClock;
 use std::sync::Arc;
@@ -62,10 +61,8 @@ async fn trust_here(id: &str, context: &Context) -> Result<(), Failure> {
             "this home has no database yet; the first start trusts what server.json names".to_owned();
         return Err(Failure::Coded { code: "not_started", message });
     }
-    let lock = HomeLock::acquire(home.path()).map_err(|error| match error {
-        LockError::AlreadyRunning { pid } => daemon::not_answering(pid),
-        LockError::Unusable { path, source } => HomeError::from_io(&path, source).into(),
-    })?;
+    let lock = HomeLock::acquire_for(HomeUse::Command, home.path())
+        .map_err(|error| daemon::not_locked(error, &home, daemon::not_answering))?;
     let (skills, _) = SkillSet::load_folder(&folder, &options).await.map_err(|problems| broken(&problems))?;
     let (store, thread) = Store::open(StoreConfig::at(home.database()))
         .map_err(|error| Failure::Coded { code: "store_unusable", message: error.to_string() })?;

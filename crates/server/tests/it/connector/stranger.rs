@@ -1,22 +1,8 @@
 //! A program without a key: it talks in a namespace of its own, whatever it calls itself.
 
-use crate::sample::{saying, with};
-use cortex_testkit::{Heard, RunningTestServer, ServerSetup, TestConnector, eventually, said_over};
+use crate::sample::{asking, jobs, saying, with};
+use cortex_testkit::{Heard, ServerSetup, TestConnector, eventually, said_over};
 use serde_json::{Value, json};
-
-/// Whatever is said, the model wants a job that is made only with an approval.
-fn asking() -> ServerSetup {
-    let arguments = json!({ "cron": "0 9 * * *", "what": "stretch", "timezone": "UTC" });
-    let call = json!({ "name": "schedule.create", "arguments": arguments });
-    ServerSetup::scripted(json!({
-        "answers": [{ "when": { "afterTool": "schedule.create" }, "say": "There you are." }],
-        "otherwise": { "toolCalls": [call] },
-    }))
-}
-
-async fn jobs(server: &RunningTestServer) -> usize {
-    server.get("/api/v2/schedules").await.json()["items"].as_array().unwrap().len()
-}
 
 /// An event that claims to come from this source.
 fn claiming(source: &str, name: &str, id: &str, text: &str) -> Value {
@@ -57,7 +43,7 @@ async fn a_program_without_a_key_gets_nothing_of_a_source_that_it_claims() {
 
 #[tokio::test]
 async fn a_program_without_a_key_answers_no_question() {
-    let server = asking().start().await;
+    let server = asking("stretch").start().await;
     let asked = server.accept(&of_owner("cli", "1", "stretch daily")).await;
     let question = eventually("the question", async || {
         server.poll(&json!({ "source": "cli" })).await.into_iter().next()
@@ -107,7 +93,7 @@ async fn nothing_is_routed_to_a_program_without_a_key() {
 
 #[tokio::test]
 async fn the_owner_can_trust_a_connector_for_its_source_alone() {
-    let mut server = asking().start().await;
+    let mut server = asking("stretch").start().await;
     let untrusted = server.get("/api/v2/status").await.json();
     assert_eq!(untrusted.get("untrustedConnectors"), None, "nobody came yet");
     let unheard = server.post("/api/v2/connectors/trust", &json!({ "connectorId": "m" })).await;

@@ -64,7 +64,7 @@ impl World {
         let others = self.seen.iter().filter(|other| other.status == InboxStatus::Processing);
         let others = others.map(|other| other.seq).filter(|seq| *seq != row.seq).collect();
         let stranded = self.store.watchdog().look(others).await.map_err(told)?;
-        same("the watchdog", &stranded, &Stranded { events: vec![row.seq], topics: Vec::new() })?;
+        same("the watchdog", &stranded, &Stranded { events: vec![row.seq], ..Stranded::default() })?;
         let notice = |event: &Event| restart_notice(&event.topic, &event.id);
         let rescued = self.store.watchdog().rescue(stranded, ATTEMPTS_MAX, self.now, notice).await;
         let expected = self.models.inbox.rescue(index, ATTEMPTS_MAX, &mut self.models.outbox, self.now);

@@ -261,10 +261,10 @@ impl InboxModel {
             event.status = InboxStatus::Failed;
             event.failed_with = Some("its turn was lost every time".to_owned());
             outbox.queue(vec![restart_notice(&event.topic(), &event.new.id)], &event.origin(), now);
-            Rescued { requeued: 0, failed: 1 }
+            Rescued { failed: vec![event.new.id.clone()], ..Rescued::default() }
         } else {
             (event.status, event.due_at) = (InboxStatus::Pending, Millis(0));
-            Rescued { requeued: 1, failed: 0 }
+            Rescued { requeued: vec![event.new.id.clone()], ..Rescued::default() }
         };
         let topic = self.events[index].topic();
         self.look_again(&topic);

@@ -1,0 +1,96 @@
+//! Crowds: what everybody else begins leaves the owner a turn, a place at the store and an answer.
+
+use super::Attack;
+use super::flood::beside;
+use super::judgement::Judgement;
+use super::socket::{Posing, Socket};
+use super::target::{Arena, Said, Setup};
+use super::wire::Request;
+use crate::faults::Extent;
+use anyhow::Result;
+use serde_json::json;
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack { name: "turns_that_take_long", statement: "57", extent: Extent::Short, run: slow_turns },
+    Attack { name: "events_on_many_sockets", statement: "57", extent: Extent::Short, run: socket_events },
+    Attack { name: "sessions_without_end", statement: "57", extent: Extent::Short, run: sessions },
+];
+
+/// Longer than the owner may wait, by far.
+const LONG_MS: u64 = 15_000;
+/// Conversations of each, twice as many as there are turns at once.
+const CONVERSATIONS: usize = 8;
+const SOCKETS: usize = 50;
+/// As many as a socket takes at once.
+const FRAMES: usize = 30;
+
+fn nobody<'a>(connector_id: &'a str, conversation: &'a str) -> Posing<'a> {
+    Posing { source: "urn:nobody", connector_id, conversation, user: None }
+}
+
+fn slow_turns(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let script = json!({"answers": [{"when": {"startsWith": "slow"}, "say": "re: {{user}}", "delayMs": LONG_MS}],
+        "otherwise": {"say": "re: {{user}}"}});
+    let target = arena.server_with(&Setup { script, ..Setup::default() })?;
+    let key = target.connector_key("slack")?;
+    let (target_beside, key) = (&target, key.as_str());
+    beside(&target, judgement, (2, 2 * CONVERSATIONS), |tide, thread| {
+        let mut socket = None;
+        for number in 0..CONVERSATIONS {
+            let (id, topic) = (format!("slow-{number}"), format!("t-{number}"));
+            let is_taken = if thread == 0 {
+                let said = Said { source: "slack", topic: &topic, ..Said::at_terminal(&id, "slow") };
+                target_beside.ingest(key, &said).is_ok_and(|taken| taken.code == 202)
+            } else {
+                if socket.is_none() {
+                    socket = Socket::open(target_beside, None, "").ok();
+                }
+                let say = |socket: &mut Socket| socket.say(&nobody("slow", &topic), &id, "slow", &json!({}));
+                socket.as_mut().is_some_and(|socket| say(socket).is_ok())
+            };
+            if is_taken {
+                tide.count();
+            }
+        }
+        tide.hold(vec![socket]);
+    })
+}
+
+fn socket_events(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let target_beside = &target;
+    beside(&target, judgement, (4, 1_000), |tide, thread| {
+        let name = format!("crowd-{thread}");
+        let mut open: Vec<Socket> =
+            (0..SOCKETS).filter_map(|_| Socket::open(target_beside, None, "").ok()).collect();
+        let mut number = 0;
+        // Nobody reads here: the server ends such a socket when it has enough of it.
+        while tide.goes_on() && !open.is_empty() {
+            open.retain_mut(|socket| {
+                (0..FRAMES).all(|_| {
+                    number += 1;
+                    let (id, topic) = (number.to_string(), format!("t-{}", number % SOCKETS));
+                    let is_said = socket.say(&nobody(&name, &topic), &id, "again", &json!({})).is_ok();
+                    if is_said {
+                        tide.count();
+                    }
+                    is_said
+                })
+            });
+        }
+        tide.hold(open);
+    })
+}
+
+fn sessions(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
+    let port = target.port;
+    let ask = Request::get("/connector");
+    beside(&target, judgement, (8, 200), |tide, _| {
+        while tide.goes_on() {
+            // Given or refused: what counts is what it costs.
+            drop(ask.send(port));
+            tide.count();
+        }
+    })
+}
