@@ -61,6 +61,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 const ASKED_BESIDE: usize = 20;
 /// How long a message says it is that never comes to its end.
 const HALF_BYTES: u64 = 4_000_000;
+/// How long a slow build on a busy machine may take for five hundred long answers.
+const DRAINED_WITHIN: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn memory_mib(target: &Target, field: &str) -> Result<u64> {
@@ -251,7 +253,7 @@ fn unread_streams(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         tide.hold(open);
     })?;
     // Now that nobody holds them up, every one of the turns comes to its end.
-    target.wait_until_idle()
+    target.wait_until_idle_within(DRAINED_WITHIN)
 }
 
 /// A page that goes on for as long as it is read; its threads end with us.

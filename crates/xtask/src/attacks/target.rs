@@ -155,8 +155,13 @@ impl Target {
 
     /// Waits until everything accepted has ended or waits for a person.
     pub(crate) fn wait_until_idle(&self) -> Result<()> {
+        self.wait_until_idle_within(PATIENCE)
+    }
+
+    /// The same where there is much to do.
+    pub(crate) fn wait_until_idle_within(&self, patience: Duration) -> Result<()> {
         let started = Instant::now();
-        while started.elapsed() < PATIENCE {
+        while started.elapsed() < patience {
             let status = self.owner_get("/api/v2/status")?;
             let is_none = |word: &str| status["inbox"][word].as_u64() == Some(0);
             if is_none("pending") && is_none("processing") {
