@@ -13,7 +13,9 @@ fn private() -> serde_json::Value {
 async fn a_conversation_goes_both_ways_and_somebody_is_seen_writing() {
     let stage = Stage::echoing().await;
     let connector = stage.connect();
-    stage.api.happen(message(1, ADA, "hello"));
+    let mut hello = message(1, ADA, "hello");
+    hello["message"]["date"] = json!(1_700_000_000);
+    stage.api.happen(hello);
     let sent = stage.api.after("sendMessage", 1).await;
     let typing = stage.api.after("sendChatAction", 1).await;
     stage.outbox_when("the delivery", |row| row["status"] == "delivered").await;

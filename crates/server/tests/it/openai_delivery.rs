@@ -69,8 +69,14 @@ async fn what_was_under_way_when_a_client_left_waits_again_and_nothing_of_it_cou
         server.answered(&event).await;
     }
     let of_status = async |status: &str| {
-        let list = server.get(&format!("/api/v2/outbox?status={status}")).await.json();
-        list["items"].as_array().unwrap().clone()
+        // A page ends when its rows are large.
+        let (mut items, mut before) = (Vec::new(), String::new());
+        loop {
+            let page = server.get(&format!("/api/v2/outbox?status={status}{before}")).await.json();
+            items.extend(page["items"].as_array().unwrap().clone());
+            let Some(next) = page["nextCursor"].as_str() else { break items };
+            before = format!("&before={next}");
+        }
     };
     let connection = connect(&server, &said("hello")).await;
     eventually("the answer to be under way", async || (of_status("leased").await.len() == 21).then_some(()))
