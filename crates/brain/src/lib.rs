@@ -46,8 +46,7 @@ pub use schedule::{
 };
 pub use trust::{
     MarkedCall, MemoryHome, SEND_TOOL, ToolMaker, UNTRUSTED_START, approved_target, asks_when_marked,
-    carries_on, is_untrusted_output, reachable_hosts, send_arguments, send_call, send_channel,
-    untrusted_channel,
+    is_untrusted_output, reachable_hosts, send_arguments, send_call, send_channel, untrusted_channel,
 };
 pub use turn::{
     ApprovedSend, CallVerdict, Clearance, Effect, Input, ModelFailure, ReadyCall, SendVerdicts, ToolResult,

@@ -53,10 +53,8 @@ pub fn untrusted_channel(channel: &str) -> Option<String> {
     is_outside.then(|| format!("the event of {channel}"))
 }
 
-/// Whether the answer of a turn with this mark marks the turns behind it. A turn that only remembers does not: those that
-/// follow see for themselves whether what it remembered is still there, or a conversation that once looked at a page would
-/// never again be what it was.
-pub fn carries_on(from: &str) -> bool {
+/// Whether a turn with this mark read what others wrote itself, and does not only have it in its prompt.
+pub(crate) fn carries_on(from: &str) -> bool {
     ![SAID_BEFORE, SUMMARISED, UNREVIEWED].contains(&from)
 }
 

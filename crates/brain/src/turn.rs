@@ -216,7 +216,7 @@ impl Turn {
         self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { .. }))
     }
 
-    /// Whether it read what others wrote itself, so that its answer marks those who see it.
+    /// Whether it read what others wrote itself, and does not only remember it.
     fn has_read(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { from } if carries_on(from)))
     }

@@ -13,7 +13,7 @@ use crate::effect::send::{check_sends, send_targets};
 use crate::runtime::Parts;
 use cortex_brain::{
     AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line,
-    background_words, backoff, carries_on, count_tokens, heard, notice_text, outcome_line, read_answer,
+    background_words, backoff, count_tokens, heard, notice_text, outcome_line, read_answer,
     untrusted_channel,
 };
 use cortex_models::Models;
@@ -303,7 +303,7 @@ async fn suspend(
         asked,
         calls: std::mem::take(&mut journal.unpaid),
         attachments: attachment_line(event.metadata_json.as_deref()),
-        untrusted: untrusted_lines(event, reads.iter().any(|from| carries_on(from))),
+        untrusted: untrusted_lines(event, !reads.is_empty()),
     };
     patiently(parts, cancel, || {
         let suspension = suspension.clone();

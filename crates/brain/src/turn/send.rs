@@ -41,7 +41,7 @@ impl Turn {
         };
         if sends.is_empty() {
             let sends = SendVerdicts::default();
-            return vec![Effect::Finish { last_step, output, sends, untrusted, has_read: self.has_read() }];
+            return vec![Effect::Finish { last_step, output, sends, untrusted, has_read: self.is_marked() }];
         }
         let mut effects = Vec::new();
         // Before anybody is asked the answer is on record: what is approved is what was said then.
@@ -84,7 +84,7 @@ impl Turn {
             (true, false, _) => Effect::AskSends(gated),
             (true, true, true) => Effect::KeepWaiting,
             (true, true, false) => {
-                let has_read = self.has_read();
+                let has_read = self.is_marked();
                 Effect::Finish { last_step: None, output, sends: verdicts, untrusted: true, has_read }
             }
         }

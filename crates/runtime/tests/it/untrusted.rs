@@ -301,7 +301,7 @@ async fn an_edit_is_a_look_too_and_what_a_person_says_never_joins_what_a_page_sa
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_person_says_is_theirs_and_the_mark_of_a_page_is_not_handed_on_for_ever() {
+async fn what_a_person_says_is_theirs_and_every_answer_that_knows_a_page_is_marked() {
     let scene = Scene::with_page("nothing new").await;
     scene.say(&chat(), &format!("I live in Ghent. {NAMED}"), InboxStatus::Done).await;
     scene.say(&chat(), "I have a cat.", InboxStatus::Done).await;
@@ -312,12 +312,11 @@ async fn what_a_person_says_is_theirs_and_the_mark_of_a_page_is_not_handed_on_fo
     assert_eq!(marks, [("cli", false), ("cli", false), ("telegram", false)], "it is learned as their own");
     let rows = scene.flow.store.turns().history(chat(), 10).await.unwrap();
     let marks: Vec<(&str, bool)> = rows.iter().map(|row| (row.role.as_str(), row.untrusted)).collect();
-    let expected = [("user", false), ("assistant", true), ("user", false), ("assistant", false)];
+    let expected = [("user", false), ("assistant", true), ("user", false), ("assistant", true)];
     assert_eq!(
         marks, expected,
-        "the answer that read the page is marked, and the one that remembered it is not"
+        "an answer may repeat what an earlier one read, and outlast it in the prompt"
     );
-    // While the first answer is in the prompt, its turn asks all the same.
     let id = scene.say_on(&chat(), Some("cron"), EVIL, InboxStatus::Waiting).await;
     assert_eq!(scene.marks(&id).await, ["what was said here before"]);
 }
