@@ -137,7 +137,7 @@ fn spellings(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
 }
 
 /// A page that sends its readers elsewhere.
-fn signpost(to: String) -> Result<SocketAddr> {
+pub(super) fn signpost(to: String) -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0))?;
     let address = listener.local_addr()?;
     std::thread::spawn(move || {
