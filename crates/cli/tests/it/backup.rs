@@ -1,5 +1,6 @@
 //! `backup` and `restore`: a home under load goes into one file, and comes out of it elsewhere or not at all.
 
+use crate::bot_api::{BotApi, TOKEN, until};
 use crate::cortex::{Cortex, Ran};
 use cortex_store::{HomeLock, HomeUse};
 use serde_json::{Value, json};
@@ -9,6 +10,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const BEFORE: usize = 60;
+/// Answers that people have on telegram before the backup.
+const ANSWERED: usize = 6;
+const ADA: i64 = 42;
+const PAGES: &str = "connectors/telegram/state.json";
 
 fn event(number: usize) -> Value {
     json!({"source": "load", "externalMessageId": format!("m{number}"), "idempotencyKey": format!("m{number}"),
@@ -69,6 +74,137 @@ fn a_backup_under_load_has_every_event_that_was_accepted_before_it() {
         let again = other.post("/ingest", &event(number));
         assert_eq!(again["eventId"].as_str(), Some(id.as_str()), "event {number} is not in the backup");
     }
+}
+
+/// A server whose skill keeps a note for each message, without asking, and whose telegram is this one.
+fn with_notes(api: &BotApi) -> Cortex {
+    let script = json!({
+        "answers": [{"when": {"afterTool": "notes.keep"}, "say": "re: {{user}}"}],
+        "otherwise": {"toolCalls": [{"name": "notes.keep", "arguments": {}}]},
+    });
+    let telegram = json!({"enabled": true, "token": TOKEN, "apiUrl": api.url, "allow": [ADA]});
+    let cortex =
+        Cortex::scripted(&script).with_file(&json!({"connectors": {"telegram": telegram}}).to_string());
+    let folder = cortex.beside("skills/notes");
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest =
+        json!({"id": "notes", "name": "N", "version": "1.0.0", "runtimeApiVersion": "1", "main": "main.ts"});
+    std::fs::write(folder.join("skill.json"), manifest.to_string()).unwrap();
+    std::fs::write(folder.join("main.ts"), include_str!("backup/notes.ts")).unwrap();
+    let skills = cortex.beside("skills");
+    cortex.with("CORTEX_SKILL_DIRS", skills.to_str().unwrap())
+}
+
+/// What the telegram connector of a home remembers: replaced whole, so it can be read at any time.
+fn pages(cortex: &Cortex) -> Option<Value> {
+    let bytes = std::fs::read(cortex.path(PAGES)).ok()?;
+    Some(serde_json::from_slice(&bytes).unwrap())
+}
+
+fn cursor(pages: &Value) -> i64 {
+    pages["cursor"].as_str().unwrap().parse().unwrap()
+}
+
+fn texts<'a>(pages: &'a Value, name: &str) -> Vec<&'a str> {
+    pages[name].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect()
+}
+
+/// How many notes the skill has; its two tables agree, or its database was torn.
+fn notes(cortex: &Cortex) -> u64 {
+    let found = cortex.json(&["skill", "run", "notes.all", "--json"]);
+    let found: Value = serde_json::from_str(found["content"].as_str().unwrap()).unwrap();
+    assert_eq!((&found["rows"], &found["whole"]), (&found["kept"], &found["kept"]), "{found}");
+    found["kept"].as_u64().unwrap()
+}
+
+/// What was true before the backup began.
+struct Before {
+    accepted: Vec<(usize, String)>,
+    pages: Value,
+    notes: u64,
+}
+
+/// Backs up while people write on telegram and programs to `/ingest`; every message makes the skill write.
+fn backed_up_under_load(cortex: &Cortex, api: &BotApi) -> (PathBuf, Before) {
+    let accepted: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+    let is_over = AtomicBool::new(false);
+    let goes_on = || !is_over.load(Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (1..).take_while(|_| goes_on()) {
+                api.say(i64::try_from(number).unwrap(), ADA, &format!("telegram {number}."));
+                api.sent(number);
+            }
+        });
+        scope.spawn(|| {
+            for number in (0..).take_while(|_| goes_on()) {
+                let answer = cortex.post("/ingest", &event(number));
+                accepted.lock().unwrap().push((number, answer["eventId"].as_str().unwrap().to_owned()));
+            }
+        });
+        let pages = until("delivered answers", || {
+            pages(cortex).filter(|pages| texts(pages, "delivered").len() >= ANSWERED)
+        });
+        let notes = notes(cortex);
+        let before = Before { accepted: accepted.lock().unwrap().clone(), pages, notes };
+        let file = backed_up(cortex);
+        is_over.store(true, Ordering::Relaxed);
+        (file, before)
+    })
+}
+
+#[test]
+fn a_backup_under_load_has_what_connectors_and_skills_remember() {
+    let api = BotApi::start();
+    let cortex = with_notes(&api).started();
+    let (file, before) = backed_up_under_load(&cortex, &api);
+    assert!(before.notes >= ANSWERED as u64 && !before.accepted.is_empty());
+    assert_eq!(cortex.run(&["stop", "--force"]).code, Some(0));
+    let sent = api.sent(ANSWERED).len();
+
+    let whole = std::fs::read(&file).unwrap();
+    for at in [whole.len() / 3, whole.len() / 2, whole.len() - 2] {
+        let flipped = cortex.beside("flipped.cortex");
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&flipped, bytes).unwrap();
+        let other = elsewhere();
+        let ran = restore(&other, &flipped);
+        assert_eq!(ran.code, Some(1), "byte {at}");
+        assert!(ran.stderr.starts_with("cortex: backup_unusable: "), "byte {at}: {}", ran.stderr);
+        assert!(!other.home().exists(), "byte {at}");
+    }
+
+    let other = with_notes(&api);
+    std::fs::remove_dir_all(other.home()).unwrap();
+    let ran = restore(&other, &file);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let restored = pages(&other).expect("what the connector remembers is in the backup");
+    assert!(cursor(&restored) >= cursor(&before.pages), "{restored}");
+    for name in ["delivered", "seen"] {
+        let kept = texts(&restored, name);
+        let lost: Vec<_> = texts(&before.pages, name).into_iter().filter(|id| !kept.contains(id)).collect();
+        assert!(lost.is_empty(), "{name} has no {lost:?}");
+    }
+    let kept = notes(&other);
+    assert!(kept >= before.notes, "{kept} notes, {} were written before the backup", before.notes);
+
+    let other = other.started();
+    for (number, id) in &before.accepted {
+        let again = other.post("/ingest", &event(*number));
+        assert_eq!(again["eventId"].as_str(), Some(id.as_str()), "event {number} is not in the backup");
+    }
+    // It goes on where it was: the next message is answered, and no answer that people had comes again.
+    api.say(1_000_000, ADA, "the next one.");
+    let later = until("the answer to the next one", || {
+        let later = api.sent(sent).split_off(sent);
+        later.iter().any(|text| text.contains("the next one.")).then_some(later)
+    });
+    for number in 1..=ANSWERED {
+        let answer = format!("telegram {number}.");
+        assert!(!later.iter().any(|text| text.contains(&answer)), "{answer} was answered again: {later:?}");
+    }
+    assert!(notes(&other) > kept);
 }
 
 #[test]
