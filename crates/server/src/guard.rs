@@ -147,12 +147,9 @@ pub(crate) async fn guard(State(app): State<AppState>, mut request: Request, nex
         Err(Turned { refusal, spent }) => return turned_away(refusal, spent),
     };
     // Looked up only now: it costs more than the rest, and who asks too often is gone already.
-    if caller == Caller::Anybody
-        && is_for_local_programs(path)
-        && let Some(connection) = request.extensions().get::<Arc<ClientConnection>>().cloned()
-    {
-        let (client, server) = connection.ends();
-        if !connection.is_own_user(|| app.doors.is_own_user(client, server)).await {
+    if caller == Caller::Anybody && is_for_local_programs(path) {
+        let connection = request.extensions().get::<Arc<ClientConnection>>().cloned();
+        if !is_own_user(&app, connection).await {
             return turned_away(Refusal::because(ErrorCode::Unauthorized, OTHER_USER), spent);
         }
     }
@@ -162,6 +159,12 @@ pub(crate) async fn guard(State(app): State<AppState>, mut request: Request, nex
     let mut response = next.run(request).await;
     tell(spent, &mut response);
     if is_stream(&response) { response.map(|body| load.with_answer(body)) } else { response }
+}
+
+async fn is_own_user(app: &AppState, connection: Option<Arc<ClientConnection>>) -> bool {
+    let Some(connection) = connection else { return false };
+    let (client, server) = connection.ends();
+    connection.is_own_user(|| app.doors.is_own_user(client, server)).await
 }
 
 fn tell(spent: Option<Spent>, response: &mut Response) {

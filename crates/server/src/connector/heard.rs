@@ -6,8 +6,9 @@ use axum::extract::ws::{Message, Utf8Bytes};
 use cortex_api::{CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_TRY_LATER};
 use cortex_types::limits::BODY_BYTES_MAX;
 use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
 
-/// How long a socket is not read whose caller has used up its rate; shorter than a revoked key may live on.
+/// How long a socket whose caller has used up its rate waits for more of it; shorter than a revoked key may live on.
 const OVER_RATE_PAUSE: Duration = Duration::from_millis(500);
 /// Frames in a row that nobody can read, after which a socket is closed.
 const BAD_FRAMES_MAX: usize = 100;
@@ -47,14 +48,21 @@ impl Paid {
     }
 }
 
-/// Takes so many frames out of the caller's rate, whatever they turn out to be. Where it does not reach, the caller waits:
-/// meanwhile nothing more is read of the socket, and its frames count as being in hand.
+/// Takes so many frames out of the caller's rate, whatever they turn out to be. Where it does not reach, the caller waits a
+/// while for more: meanwhile nothing more is read of the socket, and its frames count as being in hand.
 pub(super) async fn pay(share: &Share, count: usize) -> Paid {
-    for frames in 0..count {
-        if let Err(spent) = share.spend() {
-            let wait = spent.wait.unwrap_or_default();
-            tokio::time::sleep(wait.min(OVER_RATE_PAUSE)).await;
-            return Paid::Only { frames, wait };
+    let give_up_at = Instant::now() + OVER_RATE_PAUSE;
+    let mut frames = 0;
+    while frames < count {
+        match share.spend() {
+            Ok(_) => frames += 1,
+            Err(spent) => {
+                let wait = spent.wait.unwrap_or_default();
+                if Instant::now() >= give_up_at {
+                    return Paid::Only { frames, wait };
+                }
+                sleep_until(give_up_at.min(Instant::now() + wait)).await;
+            }
         }
     }
     Paid::All
@@ -117,7 +125,7 @@ mod tests {
         let limits = CallerLimits { keyless_per_minute: 40, ..CallerLimits::default() };
         let share = Shares::new(limits).of(&Caller::Anybody, Ipv4Addr::LOCALHOST.into());
         assert_eq!(pay(&share, 30).await, Paid::All);
-        let before = tokio::time::Instant::now();
+        let before = Instant::now();
         let paid = pay(&share, 30).await;
         assert_eq!(before.elapsed(), OVER_RATE_PAUSE);
         assert!(matches!(paid, Paid::Only { frames: 10..=12, .. }), "{paid:?}");
