@@ -200,7 +200,7 @@ fn open_session(
 fn session(row: &Row<'_>) -> Result<ConnectorSession, StoreError> {
     let damaged = |what: &str| StoreError::Damaged(format!("a connector's session: {what}"));
     let (key, owner): (Option<String>, Option<[u8; 32]>) = (row.get(0)?, row.get(4)?);
-    let key = key.map(|id| id.parse()).transpose().map_err(|error| damaged(&format!("{error}")))?;
+    let key = key.map(|id| id.parse::<KeyId>()).transpose().map_err(|error| damaged(&format!("{error}")))?;
     let opener = match (key, owner, row.get(3)?) {
         (Some(key), None, false) => SessionOpener::Key(key),
         (None, Some(owner), false) => SessionOpener::Owner(owner),

@@ -79,7 +79,7 @@ pub struct ChannelSetting {
 pub enum NameRefusal {
     #[error("the name {0} belongs to the server; choose another connectorId")]
     Reserved(String),
-    #[error("the name {channel} belongs to another connector ({by}); {}", way_out(channel, by))]
+    #[error("the name {channel} belongs to another connector ({by}); {}", way_out(.channel, .by))]
     Taken {
         channel: String,
         /// The source that has it.

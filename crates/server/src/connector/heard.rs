@@ -32,10 +32,7 @@ impl End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paid {
     All,
-    Only {
-        frames: usize,
-        wait: Duration,
-    },
+    Only { frames: usize, wait: Duration },
 }
 
 impl Paid {

@@ -181,6 +181,7 @@ impl Socket {
     }
 
     fn check_key(&mut self) -> Result<(), End> {
+        let is_keyless = self.is_keyless();
         let open = self.keys.borrow_and_update();
         let is_open = |id: &KeyId| open.iter().any(|key| key.id == *id);
         let close = |reason| Err(End::Close { code: CLOSE_SESSION, reason });
@@ -188,7 +189,7 @@ impl Socket {
             return close("the key of this session was revoked");
         }
         let is_guarded = |claim: &ConnectorBinding| open.iter().any(|key| key.source == claim.source);
-        if self.is_keyless() && self.admitted.session.binding.as_ref().is_some_and(is_guarded) {
+        if is_keyless && self.admitted.session.binding.as_ref().is_some_and(is_guarded) {
             return close("the source of this connector has a key of its own now; open a session with it");
         }
         Ok(())
@@ -196,11 +197,12 @@ impl Socket {
 
     /// A connector that the owner trusts now, or no longer does, is another speaker: it comes again as that.
     fn check_trust(&mut self) -> Result<(), End> {
+        let is_keyless = self.is_keyless();
         let Some(claim) = &self.admitted.session.binding else { return Ok(()) };
         let locals = self.locals.borrow_and_update();
         let local = locals.get(&claim.connector_id);
         let trusted = local.and_then(|local| local.trusted_source.as_ref());
-        if self.is_keyless() && (local.is_none() || trusted != self.trusted_with.as_ref()) {
+        if is_keyless && (local.is_none() || trusted != self.trusted_with.as_ref()) {
             let reason = "the owner changed what this connector may do; open another session";
             return Err(End::Close { code: CLOSE_SESSION, reason });
         }
@@ -245,9 +247,8 @@ impl Socket {
         let mut frames = Vec::new();
         let mut end = take_frame(&self.connection, heard, &mut frames).err();
         let mut taken = 1;
-        let is_room = |frames: &[Utf8Bytes]| {
-            frames.iter().map(|frame| frame.len()).sum::<usize>() < BYTES_AT_ONCE
-        };
+        let is_room =
+            |frames: &[Utf8Bytes]| frames.iter().map(|frame| frame.len()).sum::<usize>() < BYTES_AT_ONCE;
         while end.is_none() && taken < FRAMES_AT_ONCE && is_room(&frames) {
             let Some(heard) = self.socket.recv().now_or_never() else { break };
             end = take_frame(&self.connection, heard, &mut frames).err();

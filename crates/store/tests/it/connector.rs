@@ -1,7 +1,8 @@
 //! What the connectors' door keeps: sessions, the channel of a source, leases that end with the process, and a bell.
 
 use cortex_store::{
-    ConnectorBinding, ConnectorKey, ConnectorSession, FinishedTurn, OutboxPoll, ReturnedLease, Ring, SessionOpener, Store, Trusted, TurnEnd,
+    ConnectorBinding, ConnectorKey, ConnectorSession, FinishedTurn, OutboxPoll, ReturnedLease, Ring,
+    SessionOpener, Store, Trusted, TurnEnd,
 };
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{
@@ -102,9 +103,8 @@ async fn a_name_belongs_to_one_source() {
     let learn = async |source: &str, channel: &str| {
         store.channels().learn_source(source.to_owned(), channel.to_owned()).await.unwrap()
     };
-    let taken = |name: &str, by: &str| {
-        Err(NameRefusal::Taken { channel: name.to_owned(), by: by.to_owned() })
-    };
+    let taken =
+        |name: &str, by: &str| Err(NameRefusal::Taken { channel: name.to_owned(), by: by.to_owned() });
     assert_eq!(learn(SOURCE, "m").await, Ok(()));
     assert_eq!(learn(SOURCE, "m").await, Ok(()), "again");
     assert_eq!(learn("urn:x", "m").await, taken("m", SOURCE));

@@ -98,8 +98,7 @@ fn outlives_the_owners_key(arena: &Arena, judgement: &mut Judgement) -> Result<(
     let target = arena.server()?;
     // Somebody has the owner's key for a moment, and keeps the session.
     let session = target.ask(&Request::get("/connector").owner())?.text();
-    let posing =
-        Posing { source: "cli", connector_id: "cli", conversation: "terminal", user: Some("owner") };
+    let posing = Posing { source: "cli", connector_id: "cli", conversation: "terminal", user: Some("owner") };
     let mut early = Socket::connect(&target, &session, "")?;
     early.say(&posing, "early", "hello from the thief", &Value::Null)?;
     let answered = early.wait_for(|frame| frame["data"]["text"] == "re: hello from the thief");
@@ -162,7 +161,8 @@ fn takes_a_channel(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     socket.say(&posing, "thief-silent", "hello", &Value::Null)?;
     let told = socket.wait_for(|frame| frame["data"]["code"] == "forbidden");
     judgement.demand(told.is_ok(), || "nobody keeps the name of a source that was not heard yet".to_owned());
-    let code = target.ingest(&silent, &Said { source: "silent", ..Said::at_terminal("first", "hello") })?.code;
+    let code =
+        target.ingest(&silent, &Said { source: "silent", ..Said::at_terminal("first", "hello") })?.code;
     judgement.demand(code == 202, || format!("its first event gets {code}"));
     Ok(())
 }

@@ -137,7 +137,6 @@ fn outlives_the_key(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     target.ask(&Request::post("/api/v2/keys/revoke", &json!({"key": source})).owner())?;
     let rows = target.owner_get("/api/v2/connectors")?;
     judgement.control(rows["local"][0]["connectorId"] == "house", || format!("it is not listed: {rows}"));
-    judgement
-        .demand(rows["local"][0]["trustedSource"].is_null(), || format!("it is trusted again: {rows}"));
+    judgement.demand(rows["local"][0]["trustedSource"].is_null(), || format!("it is trusted again: {rows}"));
     Ok(())
 }

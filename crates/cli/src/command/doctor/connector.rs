@@ -29,7 +29,8 @@ fn local(row: &LocalConnectorRow) -> Check {
                 Some(word) => {
                     let forget = format!("`cortex connector forget -- {word}` takes it off this list");
                     // What the server would refuse is no advice.
-                    let is_reserved = is_reserved_source(&row.connector_id) || is_reserved_source(&row.source);
+                    let is_reserved =
+                        is_reserved_source(&row.connector_id) || is_reserved_source(&row.source);
                     let trust = format!("`cortex connector trust -- {word}` lets it in if it is yours");
                     if is_reserved { forget } else { format!("{trust}, {forget}") }
                 }

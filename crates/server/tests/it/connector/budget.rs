@@ -144,7 +144,8 @@ async fn every_frame_spends_from_the_rate_whatever_it_is() {
     let unknown = json!({ "specversion": "1.0", "type": "x", "source": "urn:connector:m", "id": "1" });
     let ack = json!({ "specversion": "1.0", "type": "assistant.message.ack", "source": "urn:connector:m", "id": "2",
         "data": { "messageId": "out_01J00000000000000000000000" } });
-    for (number, frame) in ["ping".to_owned(), "{".to_owned(), unknown.to_string(), ack.to_string()].into_iter().enumerate()
+    for (number, frame) in
+        ["ping".to_owned(), "{".to_owned(), unknown.to_string(), ack.to_string()].into_iter().enumerate()
     {
         let source = format!("urn:connector:{number}");
         let made = server.post("/api/v2/keys", &json!({ "name": source, "source": source })).await;

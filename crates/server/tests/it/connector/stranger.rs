@@ -206,7 +206,10 @@ async fn the_end_of_a_key_brings_no_trust_back() {
     assert_eq!(server.post("/api/v2/connectors/trust", &trust).await.status, 200, "the owner says so anew");
     let again = server.post("/api/v2/keys", &wanted).await.json();
     assert_eq!(again["untrusted"], json!(["m"]), "{again}");
-    assert_eq!(server.post("/api/v2/keys", &json!({ "name": "n", "source": "n" })).await.json().get("untrusted"), None);
+    assert_eq!(
+        server.post("/api/v2/keys", &json!({ "name": "n", "source": "n" })).await.json().get("untrusted"),
+        None
+    );
 }
 
 #[tokio::test]
@@ -280,7 +283,8 @@ async fn the_last_visit_of_a_program_without_a_key_is_told() {
     time.advance(Duration::from_secs(20)).await;
     // A session that is bound when it is opened says nothing about itself any more.
     let second = TestConnector::connect(&server, "?connectorId=m").await;
-    let at_second = eventually("another visit", async || Some(seen().await).filter(|at| *at > at_first)).await;
+    let at_second =
+        eventually("another visit", async || Some(seen().await).filter(|at| *at > at_first)).await;
     time.advance(Duration::from_secs(20)).await;
     second.close().await;
     eventually("its end", async || Some(seen().await).filter(|at| *at > at_second)).await;
