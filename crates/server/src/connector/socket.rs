@@ -214,7 +214,7 @@ impl Socket {
     }
 
     /// Tells the owner when a connector without a key was here last.
-    async fn note_visit(&self) {
+    async fn note_visit(&mut self) {
         if let Some(claim) = self.admitted.session.binding.as_ref().filter(|_| self.is_keyless()) {
             // What cannot be noted now is noted with the next visit.
             drop(self.app.connector_door.local.see(&claim.connector_id).await);
