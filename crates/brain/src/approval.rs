@@ -1,7 +1,7 @@
 //! Approvals: who may answer what, read from an event, and the words people are asked with.
 
 use crate::trust::SEND_TOOL;
-use cortex_types::{Approval, ApprovalStatus, CLI_SOURCE, Decision, OPENAI_SOURCE, TopicRef};
+use cortex_types::{ApprovalStatus, Decision, TopicRef};
 use sha2::{Digest, Sha256};
 
 mod approver;
@@ -113,22 +113,15 @@ pub fn bare_decision(text: &str) -> Option<Decision> {
     }
 }
 
-/// What somebody is told who answers an open question with a plain word: what is asked, and the words that work where
-/// they are.
-pub fn bare_word_line(asked: &Approval) -> String {
-    let (id, tool) = (&asked.id, &asked.tool_name);
-    let question = asked.question.as_deref().and_then(|question| question.lines().next());
-    let question = question.map_or_else(|| format!("May I run {tool}?"), str::to_owned);
-    let how = match asked.topic.source.as_str() {
-        CLI_SOURCE => format!(
-            "Run `cortex approvals approve {id}` or `cortex approvals deny {id}`; in `cortex chat`, type /approve or /deny."
+/// What stands above a question that is shown again, because somebody answered with a plain word. How to answer is said by
+/// whoever shows it: buttons, commands or words to type.
+pub fn bare_word_note(open: usize) -> String {
+    match open {
+        0 | 1 => "I am still waiting for your answer; a plain yes or no does not decide this:".to_owned(),
+        _ => format!(
+            "{open} questions are open, and a plain yes or no does not say which one you mean. One of them:"
         ),
-        OPENAI_SOURCE => {
-            "Reply with the exact words that stand under the question, or open the address there.".to_owned()
-        }
-        _ => "Press Approve or Deny under the question, or send the exact words that stand there.".to_owned(),
-    };
-    format!("I am still waiting for your answer: {question}\nA plain yes or no does not decide it. {how}")
+    }
 }
 
 /// Binds an approval to exactly one call: any other byte is another call.

@@ -17,7 +17,7 @@ mod turn;
 mod visible;
 
 pub use approval::{
-    AnswerOutcome, ApprovalAnswer, Asking, Question, bare_decision, bare_word_line, bind, is_approver,
+    AnswerOutcome, ApprovalAnswer, Asking, Question, bare_decision, bare_word_note, bind, is_approver,
     outcome_line, read_answer,
 };
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};

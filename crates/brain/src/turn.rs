@@ -10,8 +10,8 @@ use crate::trust::{is_own_reading, without_mark};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
-    ApprovalId, ChatMessage, ChatReply, ChatRequest, Decision, Sampling, StepBody, ToolCall, ToolEnding,
-    ToolSpec,
+    ApprovalId, ChatMessage, ChatReply, ChatRequest, DENIED_RESULT, Decision, EXPIRED_RESULT, Sampling,
+    StepBody, ToolCall, ToolEnding, ToolSpec,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -312,10 +312,10 @@ impl Turn {
                 }
                 (CallState::Open, Some(CallVerdict::Refused(text))) => (text.clone(), ToolEnding::Refused),
                 (CallState::Decided(Decision::Denied, _), _) => {
-                    ("not run: the user denied it".to_owned(), ToolEnding::Denied)
+                    (DENIED_RESULT.to_owned(), ToolEnding::Denied)
                 }
                 (CallState::Decided(Decision::Expired, _), _) => {
-                    ("not run: nobody approved it in time".to_owned(), ToolEnding::Expired)
+                    (EXPIRED_RESULT.to_owned(), ToolEnding::Expired)
                 }
                 _ => continue,
             };

@@ -1,19 +1,20 @@
 //! The command line as a connector: says something as source `cli`, shows what comes back, then acknowledges it.
 
+mod answer;
 mod presence;
 
+pub(crate) use self::answer::OpenQuestion;
 pub(crate) use self::presence::forget_gone;
 
 use self::presence::Presence;
 use crate::escape::one_line;
 use crate::exit::Failure;
 use crate::home::Home;
-use crate::question::{Press, Question};
+use crate::question::Question;
 use cortex_api::{
-    AckRequest, ApprovalQuery, Client, ClientError, EventTrace, IngestRequest, LiveEvent, LiveStream,
-    OutboxRow, PollRequest, PolledMessage, TraceWhat,
+    AckRequest, Client, ClientError, EventTrace, IngestRequest, LiveEvent, LiveStream, OutboxRow,
+    PollRequest, PolledMessage, TraceWhat,
 };
-use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{Clock, EventId, InboxStatus, OutboxId, OutboxStatus, SystemClock};
 use futures::StreamExt;
 use serde::Serialize;
@@ -163,14 +164,6 @@ pub(crate) struct Connector<'a> {
     shown: BTreeSet<OutboxId>,
 }
 
-/// An open question and the event that waits for its answer.
-pub(crate) struct OpenQuestion {
-    event: EventId,
-    /// The id that the event was posted with.
-    external_id: String,
-    question: Question,
-}
-
 impl<'a> Connector<'a> {
     pub(crate) fn new(client: &'a Client, home: &Home) -> Self {
         Self { client, home: home.clone(), presences: Vec::new(), shown: BTreeSet::new() }
@@ -195,40 +188,6 @@ impl<'a> Connector<'a> {
             return;
         }
         self.presences = Presence::announce(&self.home, external_id).into_iter().collect();
-    }
-
-    /// The newest question that is open in a conversation.
-    pub(crate) async fn open_question(&mut self, topic: &str) -> Result<Option<OpenQuestion>, Failure> {
-        let query = ApprovalQuery { all: false, limit: Some(LIST_ROWS_MAX) };
-        let open = self.client.approvals(&query).await?.items;
-        let Some(approval) = open.into_iter().find(|row| row.source == SOURCE && row.topic_key == topic)
-        else {
-            return Ok(None);
-        };
-        // The buttons lie with the message that asks, whoever was shown it.
-        let trace = self.client.trace(&approval.event_id).await?;
-        let asked = trace.replies.iter().filter_map(|reply| Question::of(reply.payload.as_ref()));
-        let question = asked.into_iter().find(|question| question.approval_id == approval.approval_id);
-        self.shown.extend(trace.replies.into_iter().map(|reply| reply.message_id));
-        let external_id = trace.event.external_message_id;
-        Ok(question.map(|question| OpenQuestion { event: approval.event_id, external_id, question }))
-    }
-
-    /// Presses a button and shows everything up to the end of the event that waited for it.
-    pub(crate) async fn answer(
-        &mut self,
-        open: &OpenQuestion,
-        press: Press,
-        patience: Duration,
-        show: &mut dyn FnMut(News<'_>) -> Result<(), Failure>,
-    ) -> Result<Ended, Failure> {
-        self.attend(&open.external_id);
-        // By its id: the buttons' words are for who was asked, and no listing shows them.
-        match press {
-            Press::Approve => self.client.approve(&open.question.approval_id).await?,
-            Press::Deny => self.client.deny(&open.question.approval_id).await?,
-        };
-        self.wait(&open.event, patience, show).await
     }
 
     async fn post(&self, id: String, text: &str, topic: &str) -> Result<EventId, Failure> {

@@ -18,6 +18,14 @@ pub(crate) enum Press {
 }
 
 impl Press {
+    /// What one types for it in a chat.
+    pub(crate) fn command(self) -> &'static str {
+        match self {
+            Self::Approve => "/approve",
+            Self::Deny => "/deny",
+        }
+    }
+
     /// What has happened when it was pressed.
     pub(crate) fn done(self) -> &'static str {
         match self {

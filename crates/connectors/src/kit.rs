@@ -43,7 +43,7 @@ pub use platform::{
 pub use run::{Connector, ConnectorFailure, ConnectorSettings};
 
 pub(crate) use backoff::Backoff;
-pub(crate) use hand_in::{HandedIn, hand_in};
+pub(crate) use hand_in::{HandedIn, WhenNotLetIn, hand_in, is_lasting};
 pub(crate) use http::{Answer, Http, check_token, encoded, query_of, seconds_up};
 pub(crate) use run::{Stopped, pause};
 pub(crate) use socket::{Heard, Socket};

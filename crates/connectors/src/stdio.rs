@@ -2,7 +2,7 @@
 
 mod line;
 
-use crate::kit::{Backoff, HandedIn, Stopped, hand_in, pause};
+use crate::kit::{Backoff, HandedIn, Stopped, WhenNotLetIn, hand_in, is_lasting, pause};
 use cortex_api::{AckRequest, Client, ClientError, NackRequest, PollRequest, PolledMessage, ReleaseRequest};
 use cortex_types::limits::FIELD_CHARS_MAX;
 use cortex_types::{Clock, LeaseToken, OutboxId, SystemClock};
@@ -44,6 +44,8 @@ pub enum StdioFailure {
     Input(io::Error),
     #[error("cannot write lines: {0}")]
     Output(io::Error),
+    #[error("the server takes nothing from this bridge: {0}")]
+    NotLetIn(String),
 }
 
 /// What both directions share.
@@ -118,9 +120,11 @@ impl Stdio {
             let problem = match Given::read(&bytes) {
                 Ok(Given::Event(event)) => {
                     let now = SystemClock::start().now();
-                    match hand_in(&self.client, &event.request(&self.source, now), done).await {
+                    let event = event.request(&self.source, now);
+                    match hand_in(&self.client, &event, WhenNotLetIn::GiveUp, done).await {
                         Ok(HandedIn::Queued(_) | HandedIn::Settled) => None,
                         Ok(HandedIn::Refused(reason)) => Some(reason),
+                        Ok(HandedIn::NotLetIn(reason)) => return Err(StdioFailure::NotLetIn(reason)),
                         Err(Stopped) => return Ok(()),
                     }
                 }
@@ -197,6 +201,7 @@ impl Stdio {
                     }
                     Duration::ZERO
                 }
+                Err(error) if is_lasting(&error) => return Err(StdioFailure::NotLetIn(error.to_string())),
                 Err(error) => {
                     tracing::warn!(%error, "cannot ask for messages; trying again");
                     backoff.wait()

@@ -4,13 +4,14 @@ use crate::effect::ask_approval::token_sha256;
 use crate::mint;
 use crate::runtime::Parts;
 use crate::timer::wait_for;
+use crate::token::stored_payload;
 use cortex_brain::{
-    AnswerOutcome, Asking, Question, bare_decision, bare_word_line, is_approver, outcome_line, read_answer,
+    AnswerOutcome, Asking, Question, bare_decision, bare_word_note, is_approver, outcome_line, read_answer,
 };
-use cortex_store::{Answerer, ApprovalKey, Grant, Resolved, StoreError, TurnEnd};
+use cortex_store::{Answerer, ApprovalKey, Grant, Granted, OpenQuestion, Resolved, StoreError, TurnEnd};
 use cortex_types::{
     Approval, ApprovalId, Decision, Event, GivenAnswer, GrantId, Millis, NewReply, TopicRef,
-    is_machine_channel,
+    is_machine_channel, was_shown_before,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ impl ApprovalDesk {
         Ok(resolved)
     }
 
-    pub async fn grant(&self, of: ApprovalId, lasting: Duration) -> Result<Option<GrantId>, StoreError> {
+    pub async fn grant(&self, of: ApprovalId, lasting: Duration) -> Result<Granted, StoreError> {
         let now = self.0.clock.now();
         let id = GrantId::from_ulid(mint::ulid_at(now));
         self.0.store.approvals().grant(id, of, lasting, now).await
@@ -80,23 +81,28 @@ impl ApprovalDesk {
         Ok(resolved)
     }
 
-    /// The question as the person who was asked got it. What would run is read off what is stored, which is what runs.
+    /// The question as the person who was asked got it.
     pub fn question(&self, asked: &Approval) -> Question {
-        let shown = Question::of(&Asking {
-            tool: &asked.tool_name,
-            is_built_in: false,
-            arguments_json: &asked.tool_arguments_json,
-            preview: asked.preview.as_deref(),
-            user: &asked.user_id,
-            expires_at: asked.expires_at,
-            now: asked.created_at,
-        });
-        Question { words: asked.question.clone().unwrap_or(shown.words), ..shown }
+        question_of(asked)
     }
 
     pub async fn grants(&self, limit: u32) -> Result<Vec<Grant>, StoreError> {
         self.0.store.approvals().grants(limit).await
     }
+}
+
+/// What would run is read off what is stored, which is what runs.
+fn question_of(asked: &Approval) -> Question {
+    let shown = Question::of(&Asking {
+        tool: &asked.tool_name,
+        is_built_in: false,
+        arguments_json: &asked.tool_arguments_json,
+        preview: asked.preview.as_deref(),
+        user: &asked.user_id,
+        expires_at: asked.expires_at,
+        now: asked.created_at,
+    });
+    Question { words: asked.question.clone().unwrap_or(shown.words), ..shown }
 }
 
 /// An event that is an answer: it resolves its question and never reaches the model.
@@ -147,24 +153,45 @@ async fn decide_by(
     }
 }
 
-/// A plain yes or no while exactly one question of this person is open here: it decides, where that is set, or they are
-/// told how to decide. `None` is an ordinary message.
+/// Most open questions that one plain word leads to being shown again.
+const REPEATED_MAX: u32 = 5;
+
+/// A plain yes or no while questions of this person are open here: it decides the only one, where that is set; otherwise
+/// they are shown again. `None` is an ordinary message.
 pub(crate) async fn bare_answer(parts: &Parts, event: &Event) -> Result<Option<TurnEnd>, StoreError> {
     let Some(decision) = bare_decision(&event.text).filter(|_| !is_machine_channel(&event.channel)) else {
         return Ok(None);
     };
     let now = parts.clock.now();
-    let open = parts.store.approvals().open_for(event.topic.clone(), event.user_id.clone(), now, 2).await?;
-    let [asked] = open.as_slice() else { return Ok(None) };
-    // Words that were sent before the question was asked do not answer it.
-    if asked.created_at > event.created_at {
+    let (topic, user_id) = (event.topic.clone(), event.user_id.clone());
+    let open = parts.store.approvals().open_for(topic, user_id, now, REPEATED_MAX).await?;
+    if !open.iter().any(|asked| was_before(asked, event)) {
         return Ok(None);
     }
-    if parts.config.bare_words {
-        return decide_by(parts, event, ApprovalKey::Id(asked.id.clone()), decision).await.map(Some);
+    if let ([asked], true) = (open.as_slice(), parts.config.bare_words) {
+        return decide_by(parts, event, ApprovalKey::Id(asked.approval.id.clone()), decision).await.map(Some);
     }
-    let text = bare_word_line(asked);
-    Ok(Some(TurnEnd::Handled { replies: vec![line(&event.topic, text, now)] }))
+    let note = bare_word_note(open.len());
+    let replies = open.iter().map(|asked| shown_again(&asked.approval, &note, now)).collect();
+    Ok(Some(TurnEnd::Handled { replies }))
+}
+
+/// Whether the person had the question before them when they said this. Both times count: when it was said, by the platform's
+/// clock, and when it arrived here.
+fn was_before(asked: &OpenQuestion, event: &Event) -> bool {
+    let has_arrived_later = asked.shown_at.is_some_and(|shown_at| shown_at <= event.created_at);
+    has_arrived_later && was_shown_before(asked.shown_at, event.occurred_at)
+}
+
+/// The question once more, with its buttons: whoever shows it says how to answer there.
+fn shown_again(asked: &Approval, note: &str, now: Millis) -> NewReply {
+    let question = question_of(asked);
+    let question = Question { words: format!("{note}\n{}", question.words), ..question };
+    let payload = stored_payload(asked.id.clone(), &question);
+    NewReply {
+        payload_json: serde_json::to_string(&payload).ok(),
+        ..line(&asked.topic, question.text(), now)
+    }
 }
 
 /// Expires questions until `stop`.

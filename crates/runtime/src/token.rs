@@ -1,7 +1,8 @@
 //! Tokens of questions: made of a secret of the home and the question's id whenever a message is handed out, so that no
 //! row, backup or log ever holds one.
 
-use cortex_types::{ApprovalId, PromptPayload};
+use cortex_brain::Question;
+use cortex_types::{ApprovalId, PromptButton, PromptPayload};
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
@@ -9,8 +10,20 @@ use std::fmt;
 use ulid::Ulid;
 
 /// The words that a button ends with; a stored button is nothing else.
-pub(crate) const APPROVE: &str = "approve";
-pub(crate) const DENY: &str = "deny";
+const APPROVE: &str = "approve";
+const DENY: &str = "deny";
+
+/// What a message that asks carries, as it is stored: buttons without a token.
+pub(crate) fn stored_payload(approval_id: ApprovalId, question: &Question) -> PromptPayload {
+    let button = |label: &str, data: &str| PromptButton { label: label.to_owned(), data: data.to_owned() };
+    PromptPayload {
+        approval_id,
+        question: question.words.clone(),
+        verbatim: question.verbatim.clone(),
+        preview_chars: question.preview_chars,
+        buttons: vec![button("Approve", APPROVE), button("Deny", DENY)],
+    }
+}
 
 /// What tokens are made with.
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 mod grant;
 
-pub use grant::Grant;
+pub use grant::{Grant, Granted};
 
 /// Transitions of approvals.
 pub struct Approvals<'a>(pub(crate) &'a Store);
@@ -26,13 +26,21 @@ pub struct AskedApproval {
     pub prompt: NewReply,
 }
 
+/// A question that is open, and since when the person has it before them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenQuestion {
+    pub approval: Approval,
+    /// `None` while its message is not delivered.
+    pub shown_at: Option<Millis>,
+}
+
 /// What a turn leaves on disk when it begins to wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Suspension {
     pub steps: Vec<Step>,
     pub asked: Vec<AskedApproval>,
     pub calls: Vec<ModelCall>,
-    /// The line that names what came with the event.
+    /// The lines that say what came with the event.
     pub attachments: Option<String>,
     pub untrusted: UntrustedLines,
 }
@@ -95,24 +103,28 @@ impl Approvals<'_> {
         self.0.write(move |connection| suspend(connection, &event, &suspension, now)).await
     }
 
-    /// At most `limit` open questions to a person in a topic.
+    /// At most `limit` open questions to a person in a topic, the oldest first.
     pub async fn open_for(
         &self,
         topic: TopicRef,
         user_id: String,
         now: Millis,
         limit: u32,
-    ) -> Result<Vec<Approval>, StoreError> {
+    ) -> Result<Vec<OpenQuestion>, StoreError> {
         self.0
             .read(move |connection| {
                 let sql = format!(
                     "{SELECT} WHERE a.status = 'pending' AND a.expires_at > ?1 AND a.source = ?2 AND a.topic_key = ?3
-                     AND a.user_id = ?4 LIMIT ?5"
+                     AND a.user_id = ?4 ORDER BY a.created_at, a.rowid LIMIT ?5"
                 );
                 let mut statement = connection.prepare_cached(&sql)?;
                 let bound = params![now.0, topic.source, topic.topic_key, user_id, limit];
                 let rows = statement.query_map(bound, |row| Ok(read(row)))?;
-                rows.map(|row| row?).collect()
+                let open = |approval: Approval| {
+                    let shown_at = shown_at(connection, &approval.id)?;
+                    Ok(OpenQuestion { approval, shown_at })
+                };
+                rows.map(|row| row?.and_then(open)).collect()
             })
             .await
     }
@@ -417,6 +429,18 @@ fn tell(
     // It belongs to the event that asked, so that its trace shows the answer too.
     outbox::queue(connection, &reply, event_of(connection, &approval.id)?, now)?;
     Ok(())
+}
+
+/// When the message that asks was delivered.
+fn shown_at(connection: &Connection, id: &ApprovalId) -> Result<Option<Millis>, StoreError> {
+    let delivered: Option<Option<i64>> = connection
+        .prepare_cached(
+            "SELECT delivered_at FROM pending_approvals JOIN outbox_messages ON outbox_messages.id = prompt_id
+             WHERE pending_approvals.id = ?1 AND outbox_messages.status = 'delivered'",
+        )?
+        .query_row([id.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(delivered.flatten().map(Millis))
 }
 
 fn event_of(connection: &Connection, id: &ApprovalId) -> Result<i64, StoreError> {

@@ -45,7 +45,9 @@ mod wal;
 mod watchdog;
 mod writer;
 
-pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspension};
+pub use approval::{
+    Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Granted, OpenQuestion, Resolved, Suspension,
+};
 pub use audit::AuditRow;
 pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log};
 pub use capacity::{Full, StoreLimits, StoreUse};

@@ -71,6 +71,17 @@ pub struct Approval {
     pub created_at: Millis,
 }
 
+/// Whether a person had been shown a question when they said something: words that are older than that mean something else.
+/// Platforms tell times in whole seconds.
+pub fn was_shown_before(shown_at: Option<Millis>, said_at: Millis) -> bool {
+    shown_at.is_some_and(|shown_at| shown_at.0.div_euclid(1_000) <= said_at.0.div_euclid(1_000))
+}
+
+/// What the model reads as the result of a call that a person denied.
+pub const DENIED_RESULT: &str = "not run: the user denied it";
+/// The same for one that nobody answered in time.
+pub const EXPIRED_RESULT: &str = "not run: nobody approved it in time";
+
 /// What a message that asks something carries beside its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -21,7 +21,8 @@ mod turn;
 mod usage;
 
 pub use approval::{
-    Approval, ApprovalStatus, Decision, GivenAnswer, NewApproval, PromptButton, PromptPayload, asked_line,
+    Approval, ApprovalStatus, DENIED_RESULT, Decision, EXPIRED_RESULT, GivenAnswer, NewApproval,
+    PromptButton, PromptPayload, asked_line, was_shown_before,
 };
 pub use channel::{
     Accounts, ChannelLayer, ChannelMode, ChannelSetting, ChannelSettings, HOOK_CHANNEL_START, ModeTable,

@@ -40,9 +40,8 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             }
             return report(context, &event, "queued", &heard).map(|()| Exit::Ok);
         }
-        let event = connector.say(&text, &args.topic).await?;
         let show = &mut |news: News<'_>| heard.hear(&news, context);
-        let ended = connector.wait(&event, args.wait, show).await?;
+        let (event, ended) = connector.exchange(&text, &args.topic, args.wait, show).await?;
         finish(context, &event, ended, &heard, args.wait)
     })
 }

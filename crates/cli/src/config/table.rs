@@ -370,7 +370,7 @@ pub(crate) const KEYS: &[Key] = &[
         "approvals",
         Kind::Approvals,
         Fallback::EmptyObject,
-        "How questions are answered: {\"bareWords\": true} lets a plain yes or no decide while exactly one question of that person is open in the topic; without it they are told how to decide.",
+        "How questions are answered: {\"bareWords\": true} lets a plain yes or no decide while exactly one question of that person is open in the topic and was shown to them before; otherwise open questions are shown again.",
     ),
     key("approvers", Kind::TextList, Fallback::EmptyList, "User ids that may answer any question."),
     count("toolTimeoutMs", 1, HOUR_MS, 20_000, "Longest run of one tool."),

@@ -75,7 +75,10 @@ fn an_approved_call_runs_once_and_its_reply_follows() {
     assert_eq!(jobs(&cortex), 1);
     let again = cortex.run(&["approvals", "approve", &id]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(1), ""));
-    assert_eq!(again.stderr, format!("cortex: conflict: {id} is approved\n"));
+    let why = format!(
+        "cortex: conflict: {id} was already approved; `cortex approvals show {id}` tells when and by whom\n"
+    );
+    assert_eq!(again.stderr, why);
     assert_eq!(jobs(&cortex), 1);
     let table = cortex.run(&["approvals", "list", "--all"]).stdout;
     assert!(table.lines().nth(1).unwrap().starts_with(&format!("{id}  approved  ")), "{table}");
@@ -116,7 +119,7 @@ fn a_grant_covers_the_same_call_until_it_is_revoked() {
 }
 
 #[test]
-fn a_chat_answers_its_newest_question() {
+fn a_chat_answers_its_question_and_says_which_one_that_was() {
     let cortex = reminding();
     let ran = cortex.run_with_input(&["chat"], "remind me\nyes\n/approve\n/approve\n");
     assert_eq!(ran.code, Some(1), "the last line had nothing to answer");
@@ -124,25 +127,80 @@ fn a_chat_answers_its_newest_question() {
     assert!(prompt.starts_with("May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: "), "{prompt}");
     let (verbatim, rest) = rest.split_once("  what: \"stretch\"\n").unwrap();
     assert!(verbatim.contains("\n\n    cron 0 9 * * 1-5 in UTC\n"), "{verbatim}");
-    let (told, rest) = rest.split_once("type /approve or /deny.\n").unwrap();
-    let asks =
-        "I am still waiting for your answer: May I add a reminder: stretch, weekdays at 09:00 (UTC)? Next: ";
-    let (next, how) = told.strip_prefix(asks).unwrap().split_once('\n').unwrap();
-    assert!(next.ends_with('.') && next.len() < 20, "{told}");
-    let id =
-        how.split('`').nth(1).and_then(|command| command.strip_prefix("cortex approvals approve ")).unwrap();
-    let expected = format!(
-        "A plain yes or no does not decide it. Run `cortex approvals approve {id}` or `cortex approvals deny {id}`; \
-         in `cortex chat`, "
+    let note = "I am still waiting for your answer; a plain yes or no does not decide this:\n";
+    let again = rest.strip_prefix(note).unwrap();
+    assert!(again.starts_with(prompt), "the whole question once more: {again}");
+    assert!(
+        again.ends_with("  what: \"stretch\"\nApproved: schedule.create runs now.\nSo be it.\n"),
+        "{again}"
     );
-    assert_eq!(how, expected);
-    assert_eq!(cortex.json(&["approvals", "show", id, "--json"])["status"], "approved", "the words work");
-    assert_eq!(rest, "Approved: schedule.create runs now.\nSo be it.\n");
-    assert_eq!(
-        ran.stderr,
-        "(/approve or /deny)\n(no question is open in this conversation; `cortex approvals list` shows all)\n"
-    );
+    let how = "(/approve or /deny)\n";
+    let question = prompt.trim_end();
+    let nothing = "(no question is open in this conversation; `cortex approvals list` shows all)\n";
+    assert_eq!(ran.stderr, format!("{how}{how}(approved: {question})\n{nothing}"));
     assert_eq!(jobs(&cortex), 1);
+}
+
+#[test]
+fn with_two_questions_a_chat_asks_which_one() {
+    let cortex = reminding();
+    let ran =
+        cortex.run_with_input(&["chat"], "remind me\nremind me\n/approve\n/deny 2\n/approve 7\n/approve 1\n");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let told: Vec<&str> = ran.stderr.lines().filter(|line| *line != "(/approve or /deny)").collect();
+    let is_question =
+        |line: &str, number: &str| line.starts_with(&format!("  {number}. May I add a reminder: stretch"));
+    assert_eq!(told[0], "(which one? Type /approve with its number:)", "{told:?}");
+    assert!(is_question(told[1], "1") && is_question(told[2], "2"), "{told:?}");
+    assert!(told[3].starts_with("(denied: May I add a reminder: stretch"), "{told:?}");
+    assert_eq!(told[4], "(still open; /approve or /deny with the number answers:)");
+    assert!(is_question(told[5], "1"), "{told:?}");
+    assert_eq!(told[6], "(which one? Type /approve with its number:)");
+    assert!(is_question(told[7], "1") && told[8].starts_with("(approved: May I add"), "{told:?}");
+    assert_eq!((told.len(), jobs(&cortex)), (9, 1));
+}
+
+#[test]
+fn a_plain_word_that_decides_shows_what_came_of_it() {
+    let script = json!({"answers": [
+        {"when": {"afterTool": "schedule.create"}, "say": "So be it."},
+        {"when": {"startsWith": "remind"}, "toolCalls": [{"name": "schedule.create",
+            "arguments": {"when": "every weekday at 9", "what": "stretch"}}]},
+    ], "otherwise": {"say": "You said: {{user}}"}});
+    let cortex = Cortex::scripted(&script).with("CORTEX_APPROVALS", r#"{"bareWords": true}"#).started();
+    for (word, decision) in
+        [("yes", "Approved: schedule.create runs now."), ("no", "Denied: schedule.create will not run.")]
+    {
+        ask(&cortex);
+        let said = cortex.run(&["send", word]);
+        assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{word}");
+        assert_eq!(said.stdout, format!("{decision}\nSo be it.\n"), "{word}");
+    }
+    assert_eq!(cortex.run(&["send", "yes"]).stdout, "You said: yes\n", "nothing is open any more");
+    ask(&cortex);
+    let chat = cortex.run_with_input(&["chat"], "ok\n");
+    assert_eq!(
+        (chat.stdout.as_str(), chat.stderr.as_str()),
+        ("Approved: schedule.create runs now.\nSo be it.\n", "")
+    );
+    assert_eq!(jobs(&cortex), 2);
+}
+
+#[test]
+fn a_denied_call_is_not_granted_and_a_second_answer_says_what_to_do() {
+    let cortex = reminding();
+    let id = ask(&cortex);
+    cortex.run(&["approvals", "deny", &id]);
+    let grant = cortex.run(&["approvals", "grant", &id, "--for", "30m"]);
+    let why = format!(
+        "cortex: conflict: {id} was denied; let the assistant ask again, and grant the call from that question\n"
+    );
+    assert_eq!((grant.code, grant.stdout.as_str(), grant.stderr), (Some(1), "", why));
+    let again = cortex.run(&["approvals", "approve", &id]);
+    assert_eq!(
+        again.stderr,
+        format!("cortex: conflict: {id} was already denied; ask the assistant again to be asked anew\n")
+    );
 }
 
 #[test]

@@ -206,6 +206,22 @@ fn a_program_that_speaks_json_lines_is_bridged() {
 }
 
 #[test]
+fn a_bridge_has_no_source_that_is_somebody_elses() {
+    let file = json!({"connectors": {"telegram": {"enabled": true, "token": TOKEN}}}).to_string();
+    let cortex = Cortex::quiet().with_file(&file);
+    for (source, whose) in [
+        ("cli", "the server itself"),
+        ("local:x", "the server itself"),
+        ("telegram", "the telegram connector, which is enabled"),
+    ] {
+        let ran = cortex.run_with_input(&["connector", "stdio", "--source", source], "");
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(64), ""), "{source}: {}", ran.stderr);
+        let told = format!("the source {source} belongs to {whose}; choose another --source");
+        assert!(ran.stderr.contains(&told), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_second_bridge_of_a_source_is_refused() {
     let cortex = Cortex::quiet().started();
     let bridge = |source: &str| {

@@ -93,7 +93,9 @@ impl<P: Platform> Connector<P> {
                 self.begin_following(followed);
             }
             HandedIn::Settled => {}
-            HandedIn::Refused(reason) => self.tell(place, &format!("That did not work: {reason}")).await,
+            HandedIn::Refused(reason) | HandedIn::NotLetIn(reason) => {
+                self.tell(place, &format!("That did not work: {reason}")).await;
+            }
         }
         Ok(())
     }

@@ -15,11 +15,22 @@ pub(crate) enum HandedIn {
     Settled,
     /// The server will never take it.
     Refused(String),
+    /// The server takes nothing from us.
+    NotLetIn(String),
+}
+
+/// What to do while the server lets us in nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenNotLetIn {
+    /// A key or a setting may be put right meanwhile, and nothing that was said is lost.
+    Wait,
+    /// Whoever started us is there to see it.
+    GiveUp,
 }
 
 impl<P: Platform> Connector<P> {
     pub(super) async fn hand_in(&self, event: &IngestRequest) -> Result<HandedIn, Stopped> {
-        hand_in(&self.client, event, &self.stop).await
+        hand_in(&self.client, event, WhenNotLetIn::Wait, &self.stop).await
     }
 }
 
@@ -27,6 +38,7 @@ impl<P: Platform> Connector<P> {
 pub(crate) async fn hand_in(
     client: &Client,
     event: &IngestRequest,
+    when_not_let_in: WhenNotLetIn,
     stop: &CancellationToken,
 ) -> Result<HandedIn, Stopped> {
     let mut backoff = Backoff::new();
@@ -50,6 +62,9 @@ pub(crate) async fn hand_in(
             tracing::warn!(event = event.external_message_id, reason, "the server refuses this event");
             return Ok(HandedIn::Refused(reason));
         }
+        if when_not_let_in == WhenNotLetIn::GiveUp && is_lasting(&error) {
+            return Ok(HandedIn::NotLetIn(error.to_string()));
+        }
         let wait = backoff.wait();
         tracing::warn!(%error, wait_ms = wait.as_millis(), "the event is not handed in yet; trying again");
         pause(wait, stop).await?;
@@ -68,10 +83,31 @@ fn refusal(error: &ClientError) -> Option<String> {
     }
 }
 
+/// Whether the server will say the same again, whatever it is asked: the key, the source or the address is wrong.
+pub(crate) fn is_lasting(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unauthorized => true,
+        ClientError::Api { status, .. } => (400..500).contains(status) && !matches!(status, 408 | 429),
+        ClientError::Unreachable { .. } | ClientError::TimedOut { .. } | ClientError::Protocol { .. } => {
+            false
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use cortex_api::{ErrorBody, ErrorCode};
+
+    #[test]
+    fn a_wrong_key_or_source_stays_wrong_and_a_busy_server_does_not_stay_busy() {
+        let api =
+            |code: ErrorCode| ClientError::Api { status: code.http_status(), body: ErrorBody::new(code) };
+        assert!(is_lasting(&api(ErrorCode::Forbidden)) && is_lasting(&ClientError::Unauthorized));
+        for code in [ErrorCode::TooManyRequests, ErrorCode::StorageUnavailable, ErrorCode::ShuttingDown] {
+            assert!(!is_lasting(&api(code)), "{code}");
+        }
+    }
 
     #[test]
     fn only_an_event_that_can_never_be_taken_is_given_up() {

@@ -2,7 +2,7 @@
 
 use super::button::Button;
 use super::place::{ChatPlace, topic_key};
-use cortex_types::{Millis, OutboxId};
+use cortex_types::{Millis, OutboxId, was_shown_before};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -75,9 +75,13 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    /// Whether its message was there when something was said. Platforms tell times in whole seconds.
+    /// Whether its message was there when something was said.
     pub(crate) fn was_seen_by(&self, said_at: Millis) -> bool {
-        self.delivered_at.0.div_euclid(1_000) <= said_at.0.div_euclid(1_000)
+        was_shown_before(Some(self.delivered_at), said_at)
+    }
+
+    fn shares_a_button(&self, other: &Self) -> bool {
+        self.buttons.iter().any(|button| other.buttons.iter().any(|others| others.data == button.data))
     }
 }
 
@@ -170,8 +174,12 @@ impl Pages {
         push_bounded(&mut self.delivered, message.clone(), DELIVERED_MAX);
     }
 
-    /// Gives the prompt its number.
+    /// Gives the prompt its number. One that is shown again stays the question that it was.
     pub(crate) fn open_prompt(&mut self, prompt: Prompt) {
+        if let Some(known) = self.prompts.iter_mut().find(|known| known.shares_a_button(&prompt)) {
+            known.message = prompt.message;
+            return;
+        }
         self.last_number = self.last_number % NUMBER_MAX + 1;
         push_bounded(&mut self.prompts, Prompt { number: self.last_number, ..prompt }, PROMPTS_MAX);
     }
@@ -261,6 +269,31 @@ mod tests {
         };
         assert_eq!(open(19), ["old", "new"]);
         assert_eq!(open(20), ["new"]);
+    }
+
+    #[test]
+    fn a_question_that_is_shown_again_is_one_question() {
+        let button = |data: &str| Button { label: "Approve".to_owned(), data: data.to_owned() };
+        let shown = |message: &str, words: &str, data: &str, at: i64| Prompt {
+            topic_key: "-1".to_owned(),
+            place: place("-1"),
+            message: Some(message.to_owned()),
+            words: words.to_owned(),
+            buttons: vec![button(data)],
+            delivered_at: Millis(at),
+            number: 0,
+        };
+        let mut pages = Pages::default();
+        pages.open_prompt(shown("m1", "May I?", "apr_a:approve", 1_000));
+        pages.open_prompt(shown("m2", "I am still waiting", "apr_a:approve", 9_000));
+        pages.open_prompt(shown("m3", "And this?", "apr_b:approve", 9_000));
+        let open = pages.prompts_in(&place("-1"), Millis(9_000));
+        let open: Vec<(&str, &str, u32)> = open
+            .iter()
+            .map(|prompt| (prompt.message.as_deref().unwrap(), prompt.words.as_str(), prompt.number))
+            .collect();
+        assert_eq!(open, [("m2", "May I?", 1), ("m3", "And this?", 2)]);
+        assert!(pages.prompt_under("m2").is_some_and(|prompt| prompt.was_seen_by(Millis(2_000))));
     }
 
     #[test]

@@ -238,7 +238,7 @@ impl<P: Platform> Connector<P> {
         match self.hand_in(&event).await? {
             HandedIn::Queued(event) => self.begin_following(Followed::turn(event, said.place.clone())),
             HandedIn::Settled => {}
-            HandedIn::Refused(reason) => {
+            HandedIn::Refused(reason) | HandedIn::NotLetIn(reason) => {
                 self.tell(&said.place, &format!("I could not take this message: {reason}")).await;
             }
         }

@@ -20,11 +20,15 @@ impl Program {
     }
 
     fn start_with_pipe(server: &RunningTestServer, auto_ack: bool, pipe_bytes: usize) -> Self {
+        Self::start_as("door", server, auto_ack, pipe_bytes)
+    }
+
+    fn start_as(source: &str, server: &RunningTestServer, auto_ack: bool, pipe_bytes: usize) -> Self {
         let (says, input) = tokio::io::duplex(64 * 1024);
         let (output, hears) = tokio::io::duplex(pipe_bytes);
         let bridge = Stdio {
             client: server.client(),
-            source: "door".to_owned(),
+            source: source.to_owned(),
             auto_ack,
             stop: CancellationToken::new(),
         };
@@ -97,6 +101,16 @@ async fn a_bad_line_is_answered_and_the_bridge_goes_on() {
     program.say(&event(2, "hello")).await;
     assert_eq!(program.hear().await["text"], "You said: hello");
     program.end().await;
+}
+
+#[tokio::test]
+async fn a_bridge_that_is_not_let_in_ends_and_says_so() {
+    let server = ServerSetup::echoing().start().await;
+    let mut program = Program::start_as("local:x", &server, true, 64 * 1024);
+    program.say(&event(1, "hello")).await;
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), program.bridge).await;
+    let ended = ended.unwrap().unwrap();
+    assert!(matches!(&ended, Err(StdioFailure::NotLetIn(reason)) if reason.contains("403")), "{ended:?}");
 }
 
 #[tokio::test]

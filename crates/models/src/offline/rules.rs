@@ -2,7 +2,7 @@
 
 use super::{Question, Reaction, phrases, recollection};
 use crate::history::user_texts;
-use cortex_types::ChatMessage;
+use cortex_types::{ChatMessage, DENIED_RESULT, EXPIRED_RESULT};
 
 /// A plain phrase in, a reaction out. A built-in tool gets its phrases by a rule of its own here.
 type Rule = fn(&Question<'_>) -> Option<Reaction>;
@@ -26,6 +26,9 @@ pub(super) const RULES: &[Rule] = &[
     thank,
 ];
 
+/// What a model answers when nothing is to be said.
+const NO_REPLY: &str = "NO_REPLY";
+
 const SETUP: &str = "To talk to a real model, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY \
     (or `providers` in server.json) and restart.";
 
@@ -38,15 +41,24 @@ pub(super) fn echo(question: &Question<'_>) -> String {
 
 fn tell_tool_results(question: &Question<'_>) -> Option<Reaction> {
     let mut lines: Vec<String> = Vec::new();
+    let mut has_unapproved = false;
     for message in question.request.messages.iter().rev() {
         let ChatMessage::Tool { name, text, is_error, .. } = message else { break };
         let text = phrases::without_warning(text);
+        // The person who said no, or did not answer in time, has been told what comes of it.
+        if *is_error && [DENIED_RESULT, EXPIRED_RESULT].contains(&text) {
+            has_unapproved = true;
+            continue;
+        }
         let verb = if *is_error { "failed" } else { "answered" };
         let plain = || format!("{name} {verb}: {}", shortened(text));
         lines.push(phrases::result_in_words(name, text, *is_error).unwrap_or_else(plain));
     }
     lines.reverse();
-    (!lines.is_empty()).then(|| Reaction::Say(lines.join("\n")))
+    match lines.is_empty() {
+        true => has_unapproved.then(|| Reaction::Say(NO_REPLY.to_owned())),
+        false => Some(Reaction::Say(lines.join("\n"))),
+    }
 }
 
 /// `use notes.add {"text":"milk"}`, or without arguments.
@@ -247,6 +259,24 @@ mod tests {
         assert_eq!(react(&request), Reaction::Say("notes.add answered: noted".to_owned()));
         request.messages = vec![user("use notes.erase")];
         assert!(matches!(react(&request), Reaction::Say(_)), "a tool that was not offered is not called");
+    }
+
+    #[test]
+    fn a_call_that_was_not_approved_is_no_failure_and_is_told_by_others() {
+        let result = |text: &str| ChatMessage::Tool {
+            call_id: "call".to_owned(),
+            name: "notes.add".to_owned(),
+            text: text.to_owned(),
+            is_error: true,
+        };
+        let mut request = ChatRequest { messages: vec![user("x")], ..ChatRequest::default() };
+        for text in [DENIED_RESULT, EXPIRED_RESULT] {
+            request.messages.truncate(1);
+            request.messages.push(result(text));
+            assert_eq!(react(&request), Reaction::Say(NO_REPLY.to_owned()), "{text}");
+        }
+        request.messages.push(result("no such note"));
+        assert_eq!(react(&request), Reaction::Say("notes.add failed: no such note".to_owned()));
     }
 
     #[test]

@@ -4,14 +4,12 @@ use crate::effect::check_calls::prepare;
 use crate::effect::send::targeted;
 use crate::mint;
 use crate::runtime::Parts;
-use crate::token::{APPROVE, DENY};
+use crate::token::stored_payload;
 use cortex_brain::{Asking, CallVerdict, Question};
 use cortex_store::{AskedApproval, StoreError};
 use cortex_tools::ToolSource;
 use cortex_types::limits::OPEN_QUESTIONS_MAX;
-use cortex_types::{
-    ApprovalId, Event, NewApproval, NewReply, PromptButton, PromptPayload, StepBody, ToolCall, is_local,
-};
+use cortex_types::{ApprovalId, Event, NewApproval, NewReply, StepBody, ToolCall, is_local};
 use sha2::{Digest, Sha256};
 
 /// Questions, each with the step that records it.
@@ -125,16 +123,7 @@ fn question(parts: &Parts, event: &Event, about: &Asked<'_>) -> AskedApproval {
     let id = ApprovalId::from_ulid(mint::ulid_at(now));
     let token = parts.config.token_key.token_of(&id);
     let text = question.text();
-    let payload = PromptPayload {
-        approval_id: id.clone(),
-        question: question.words.clone(),
-        verbatim: question.verbatim,
-        preview_chars: question.preview_chars,
-        buttons: vec![
-            PromptButton { label: "Approve".to_owned(), data: APPROVE.to_owned() },
-            PromptButton { label: "Deny".to_owned(), data: DENY.to_owned() },
-        ],
-    };
+    let payload = stored_payload(id.clone(), &question);
     let prompt = NewReply {
         id: mint::outbox_id(now),
         topic: event.topic.clone(),

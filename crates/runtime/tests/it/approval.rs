@@ -1,6 +1,7 @@
 //! The approval matrix (D9): whatever happens between question and answer, a change runs once or not at all.
 
-use crate::hands::{ADA, Person, Stage};
+use crate::hands::{ADA, Person, Stage, token_in};
+use cortex_store::Granted;
 use cortex_testkit::{FrozenTime, change_asked_arguments, eventually};
 use cortex_types::{
     ApprovalId, ApprovalStatus, ChannelMode, ChannelSetting, Decision, EventId, InboxStatus, OutboxStatus,
@@ -77,12 +78,68 @@ async fn a_plain_word_decides_where_that_is_set() {
         ("ok", 2, "test/a: Approved: box.send runs now."),
     ] {
         let asking = stage.event(ADA, "go", None).await;
+        stage.deliver().await;
         stage.event(ADA, word, None).await;
         assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Done, "{word}");
         assert_eq!(stage.counting.sent().len(), runs, "{word}");
         assert!(stage.lines().await.iter().rev().take(2).any(|told| told == line), "{word}");
     }
     assert_eq!(stage.heard_words(), ["go"], "no plain word reached the model");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_word_decides_nothing_that_was_not_shown_before_it_was_said() {
+    let stage = Stage::set(|flow| flow.bare_words = true).await;
+    let asking = stage.event(ADA, "go", None).await;
+    stage.event(ADA, "yes", None).await;
+    assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Waiting, "it is on no screen yet");
+    let before = stage.time.now();
+    stage.time.advance(Duration::from_secs(60)).await;
+    stage.deliver().await;
+    stage.event_at(ADA, "yes", before).await;
+    assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Waiting, "said before, heard after");
+    assert_eq!(
+        (stage.counting.sent().len(), stage.heard_words()),
+        (0, vec!["go".to_owned(), "yes".to_owned()])
+    );
+    stage.event(ADA, "yes", None).await;
+    assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Done);
+    assert_eq!(stage.counting.sent().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_word_to_several_questions_shows_them_again() {
+    for bare_words in [false, true] {
+        let stage = Stage::set(move |flow| flow.bare_words = bare_words).await;
+        stage.event(ADA, "go both", None).await;
+        stage.deliver().await;
+        stage.event(ADA, "yes", None).await;
+        assert_eq!(statuses(&stage).await, ["pending", "pending"]);
+        assert_eq!(stage.heard_words(), ["go both"], "no plain word reached the model");
+        let again: Vec<_> =
+            stage.outbox().await.into_iter().filter(|row| row.text.starts_with("2 questions")).collect();
+        let asked: Vec<_> = stage.prompts().await;
+        assert_eq!(again.len(), 2);
+        for (again, asked) in again.iter().zip(&asked) {
+            let payload = stage.flow.runtime.outbox().handed_out(again.payload_json.clone()).unwrap();
+            assert_eq!(
+                token_in(&payload),
+                token_in(asked.payload_json.as_ref().unwrap()),
+                "with its buttons"
+            );
+            assert!(again.text.ends_with(&asked.text), "{} {}", again.text, asked.text);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_denied_is_not_granted() {
+    let stage = Stage::set(|_| {}).await;
+    stage.event(ADA, "go", None).await;
+    let (desk, asked) = (stage.flow.runtime.approvals(), first_approval(&stage).await);
+    desk.decide(asked.clone(), Decision::Denied).await.unwrap();
+    assert_eq!(desk.grant(asked, Duration::from_secs(60)).await.unwrap(), Granted::Denied);
+    assert!(desk.grants(10).await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +152,8 @@ async fn what_was_decided_and_tried_is_in_the_trail() {
     stage.event(ADA, &format!("{token}:deny"), None).await;
     let approval = first_approval(&stage).await;
     let desk = stage.flow.runtime.approvals();
-    let grant = desk.grant(approval.clone(), Duration::from_secs(60)).await.unwrap().unwrap();
+    let made = desk.grant(approval.clone(), Duration::from_secs(60)).await.unwrap();
+    let Granted::Made(grant) = made else { panic!("{made:?}") };
     assert!(desk.revoke(grant.clone()).await.unwrap());
     assert!(!desk.revoke(grant.clone()).await.unwrap(), "it has ended already");
     let trail = async |subject: String| -> Vec<String> {
@@ -198,6 +256,7 @@ async fn perform(stage: Stage, act: &Act, tokens: &[String]) -> Stage {
     match act {
         Act::Event(from, text, metadata) => {
             let metadata = metadata.map(|metadata| filled(metadata, tokens));
+            stage.deliver().await;
             stage.event(*from, &filled(text, tokens), metadata.as_deref()).await;
         }
         Act::Pass(seconds) => stage.time.advance(Duration::from_secs(*seconds)).await,
@@ -226,7 +285,8 @@ async fn perform(stage: Stage, act: &Act, tokens: &[String]) -> Stage {
         }
         Act::Grant(seconds) => {
             let lasting = Duration::from_secs(*seconds);
-            assert!(desk.grant(first_approval(&stage).await, lasting).await.unwrap().is_some());
+            let made = desk.grant(first_approval(&stage).await, lasting).await.unwrap();
+            assert!(matches!(made, Granted::Made(_)), "{made:?}");
         }
         Act::Revoke => {
             let grant = desk.grants(1).await.unwrap().remove(0);

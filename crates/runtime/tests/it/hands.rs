@@ -11,6 +11,7 @@ use cortex_tools::{
 };
 use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis, Priority, Speaker};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -164,6 +165,22 @@ impl Stage {
         text: &str,
         metadata: Option<&str>,
     ) -> EventId {
+        self.accept(speaker, from, text, metadata, self.time.now()).await
+    }
+
+    /// Something that was said earlier than it comes in.
+    pub(crate) async fn event_at(&self, from: Person, text: &str, said_at: Millis) -> EventId {
+        self.accept(Speaker::owner(from.0), from, text, None, said_at).await
+    }
+
+    async fn accept(
+        &self,
+        speaker: Speaker,
+        from: Person,
+        text: &str,
+        metadata: Option<&str>,
+        said_at: Millis,
+    ) -> EventId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let event = IncomingEvent {
@@ -172,7 +189,7 @@ impl Stage {
             topic_key: from.1.to_owned(),
             user_id: from.2.to_owned(),
             text: text.to_owned(),
-            occurred_at: Millis(1),
+            occurred_at: said_at,
             metadata_json: metadata.map(str::to_owned),
             priority: Priority::Normal,
         };
@@ -182,6 +199,18 @@ impl Stage {
             AcceptedEvent::Queued(id) | AcceptedEvent::Duplicate { first: id, .. } => id,
             AcceptedEvent::ChannelOff => panic!("the channel of this test is live"),
             AcceptedEvent::NameRefused(why) => panic!("{why}"),
+        }
+    }
+
+    /// Delivers what waits, as connectors that are there would.
+    pub(crate) async fn deliver(&self) {
+        let desk = self.flow.runtime.outbox();
+        let sources: BTreeSet<String> =
+            self.outbox().await.into_iter().map(|message| message.topic.source).collect();
+        for source in sources {
+            for delivery in desk.poll(source, None, None, false, None).await.unwrap() {
+                desk.ack(delivery.id, delivery.lease).await.unwrap().unwrap();
+            }
         }
     }
 

@@ -9,12 +9,16 @@ use serde_json::{Map, Value};
 /// The field in which GitHub and others put JSON when they send a form.
 const FORM_PAYLOAD: &str = "payload";
 
-/// Reads a body by its content type; without one, what is JSON is JSON.
+/// Reads a body by its content type; without one, what is JSON is JSON. So is an object that is said to be a form: programs
+/// such as curl say that of everything they post.
 pub(crate) fn read_payload(headers: &HeaderMap, body: &[u8]) -> Result<Value, String> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
     if content_type.starts_with("application/x-www-form-urlencoded") {
-        return read_form(body);
+        return match read_object(body)? {
+            Some(object) => Ok(object),
+            None => read_form(body),
+        };
     }
     if content_type.contains("json") {
         return read_json(body)?.ok_or_else(|| "Request body must be valid JSON".to_owned());
@@ -35,6 +39,14 @@ fn read_json(body: &[u8]) -> Result<Option<Value>, String> {
             Err(format!("Request body must not be nested deeper than {JSON_DEPTH_MAX} levels"))
         }
         Err(TooMuch::Values) => Err("Request body has too many values".to_owned()),
+    }
+}
+
+/// None when it is no JSON object. A form does not begin with a brace: it would be written as `%7B`.
+fn read_object(body: &[u8]) -> Result<Option<Value>, String> {
+    match body.trim_ascii_start().first() {
+        Some(b'{') => Ok(read_json(body)?.filter(Value::is_object)),
+        Some(_) | None => Ok(None),
     }
 }
 
@@ -77,6 +89,20 @@ mod tests {
         check(form, "a=1&b=x+y%21", Ok(json!({"a": "1", "b": "x y!"})));
         check(form, "payload=%7B%22action%22%3A%22opened%22%7D", Ok(json!({"action": "opened"})));
         check(form, "payload=no+json", Ok(json!({"payload": "no json"})));
+    }
+
+    #[test]
+    fn an_object_that_is_called_a_form_is_an_object() {
+        let form = "application/x-www-form-urlencoded";
+        check(
+            form,
+            r#" {"status": "failed", "q": "a=b&c=d"}"#,
+            Ok(json!({"status": "failed", "q": "a=b&c=d"})),
+        );
+        check(form, "{oops=1", Ok(json!({"{oops": "1"})));
+        check(form, "[1]", Ok(json!({"[1]": ""})));
+        let deep = r#"{"a":"#.repeat(65);
+        check(form, &deep, Err("Request body must not be nested deeper than 64 levels"));
     }
 
     #[test]

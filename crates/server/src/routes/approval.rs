@@ -13,9 +13,9 @@ use cortex_api::{
     ApprovalList, ApprovalQuery, ApprovalRow, ErrorBody, ErrorCode, GrantAnswer, GrantList, GrantRequest,
     GrantRow,
 };
-use cortex_store::{Grant, Resolved};
+use cortex_store::{Grant, Granted, Resolved};
 use cortex_types::limits::LIST_ROWS_MAX;
-use cortex_types::{Approval, ApprovalId, Decision, GrantId};
+use cortex_types::{Approval, ApprovalId, ApprovalStatus, Decision, GrantId};
 use http::StatusCode;
 use std::time::Duration;
 
@@ -74,6 +74,7 @@ pub(crate) async fn deny(
 #[utoipa::path(post, path = "/api/v2/approvals/{id}/grant", tag = "approval", params(("id" = String, Path)),
     request_body = GrantRequest, responses(
     (status = 201, body = GrantAnswer), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody),
+    (status = 409, body = ErrorBody),
 ))]
 pub(crate) async fn grant(
     State(app): State<AppState>,
@@ -87,9 +88,16 @@ pub(crate) async fn grant(
     }
     fields.finish()?;
     let lasting = Duration::from_secs(u64::from(seconds.unwrap_or_default()));
-    let made = app.runtime.approvals().grant(approval_id(&id)?, lasting).await?;
-    let grant_id = made.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
-    Ok((StatusCode::CREATED, Json(GrantAnswer { grant_id })))
+    match app.runtime.approvals().grant(approval_id(&id)?, lasting).await? {
+        Granted::Made(grant_id) => Ok((StatusCode::CREATED, Json(GrantAnswer { grant_id }))),
+        Granted::Denied => {
+            let why = format!(
+                "{id} was denied; let the assistant ask again, and grant the call from that question"
+            );
+            Err(Refusal::because(ErrorCode::Conflict, why))
+        }
+        Granted::Unknown => Err(Refusal::new(ErrorCode::NotFound)),
+    }
 }
 
 /// Grants, newest first.
@@ -116,9 +124,26 @@ async fn decide(app: &AppState, id: &str, decision: Decision) -> Result<Json<App
     match app.runtime.approvals().decide(approval_id(id)?, decision).await? {
         Resolved::Decided { approval, .. } => Ok(Json(row(app, approval))),
         Resolved::Already(approval) | Resolved::Expired(approval) => {
-            Err(Refusal::because(ErrorCode::Conflict, format!("{} is {}", approval.id, approval.status)))
+            Err(Refusal::because(ErrorCode::Conflict, answered_before(&approval)))
         }
         Resolved::NotYours | Resolved::Unknown => Err(Refusal::new(ErrorCode::NotFound)),
+    }
+}
+
+/// Why a question takes no answer any more, and what to do.
+fn answered_before(approval: &Approval) -> String {
+    let id = &approval.id;
+    match approval.status {
+        ApprovalStatus::Expired => format!("{id} has expired and nothing was run; ask the assistant again"),
+        ApprovalStatus::Denied => {
+            format!("{id} was already denied; ask the assistant again to be asked anew")
+        }
+        ApprovalStatus::Approved | ApprovalStatus::Pending => {
+            format!(
+                "{id} was already {}; `cortex approvals show {id}` tells when and by whom",
+                approval.status
+            )
+        }
     }
 }
 

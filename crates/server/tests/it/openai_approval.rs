@@ -38,6 +38,28 @@ fn assert_is_safe(page: &Answer) {
 }
 
 #[tokio::test]
+async fn a_plain_yes_gets_the_question_again_with_the_words_to_type() {
+    let server = asking("stretch").start().await;
+    let asked = chat_in(&server, "garden", "stretch").await;
+    let token = token(&asked);
+    eventually("the question to be delivered", async || {
+        let row = server.get("/api/v2/outbox").await.json()["items"][0].clone();
+        (row["status"] == "delivered").then_some(())
+    })
+    .await;
+    let again = chat_in(&server, "garden", "yes").await;
+    let text = content(&again);
+    assert!(
+        text.starts_with(
+            "I am still waiting for your answer; a plain yes or no does not decide this:\nMay I add"
+        ),
+        "{text}"
+    );
+    assert!(text.contains(&format!("reply exactly `{token}:approve` or `{token}:deny`")), "{text}");
+    assert_eq!(jobs(&server).await, 0);
+}
+
+#[tokio::test]
 async fn a_question_comes_back_as_text_with_a_link_and_a_reply_answers_it() {
     let server = asking("stretch <b>now</b>").start().await;
     let asked = chat_in(&server, "garden", "stretch").await;

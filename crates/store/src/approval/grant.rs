@@ -1,7 +1,8 @@
 //! Grants: a person allows one exact call again for a while.
 
 use super::{
-    ApprovalId, ApprovalKey, Approvals, Duration, GrantId, Millis, StoreError, TopicRef, audit, by_key,
+    ApprovalId, ApprovalKey, ApprovalStatus, Approvals, Duration, GrantId, Millis, StoreError, TopicRef,
+    audit, by_key,
 };
 use rusqlite::{OptionalExtension, params};
 
@@ -18,18 +19,31 @@ pub struct Grant {
     pub revoked_at: Option<Millis>,
 }
 
+/// What came of asking for a grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Granted {
+    Made(GrantId),
+    /// A person said no to exactly this call.
+    Denied,
+    /// There is no such approval.
+    Unknown,
+}
+
 impl Approvals<'_> {
-    /// Allows the call of an approval again until `now + lasting`; `None` when there is no such approval.
+    /// Allows the call of an approval again until `now + lasting`.
     pub async fn grant(
         &self,
         id: GrantId,
         of: ApprovalId,
         lasting: Duration,
         now: Millis,
-    ) -> Result<Option<GrantId>, StoreError> {
+    ) -> Result<Granted, StoreError> {
         self.0
             .write(move |connection| {
-                let Some(approval) = by_key(connection, &ApprovalKey::Id(of))? else { return Ok(None) };
+                let Some(approval) = by_key(connection, &ApprovalKey::Id(of))? else { return Ok(Granted::Unknown) };
+                if approval.status == ApprovalStatus::Denied {
+                    return Ok(Granted::Denied);
+                }
                 connection
                     .prepare_cached(
                         "INSERT INTO approval_grants(id, binding, tool_name, tool_arguments_json, source, topic_key,
@@ -47,7 +61,7 @@ impl Approvals<'_> {
                         now.after(lasting).0,
                     ])?;
                 audit::record(connection, now, "grant_made", id.as_str(), approval.id.as_str())?;
-                Ok(Some(id))
+                Ok(Granted::Made(id))
             })
             .await
     }

@@ -71,7 +71,13 @@ fn bare_yes(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         target.ingest(KEY, &Said::at_terminal("1", "ask for the party"))?;
         let question = target.wait_for_question()?;
         target.wait_until_idle()?;
-        target.poll(KEY, "cli")?;
+        // Nobody has been shown it.
+        target.ingest(KEY, &Said::at_terminal("early", "yes"))?;
+        target.wait_until_idle()?;
+        let status = target.approval_status(&question)?;
+        judgement
+            .demand(status == "pending", || format!("a yes before the question was shown made it {status}"));
+        target.deliver(KEY, "cli")?;
         target.ingest(KEY, &Said::at_terminal("2", "yes"))?;
         target.wait_until_idle()?;
         let status = target.approval_status(&question)?;
@@ -80,8 +86,7 @@ fn bare_yes(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
             continue;
         }
         judgement.demand(status == expected, || format!("a bare yes made it {status}"));
-        let told: String =
-            target.poll(KEY, "cli")?.iter().map(|message| message["text"].to_string()).collect();
+        let told: String = target.poll(KEY, "cli")?.iter().map(ToString::to_string).collect();
         judgement.demand(told.contains("approve") || told.contains("Approve"), || {
             format!("nobody says how to decide: {told}")
         });

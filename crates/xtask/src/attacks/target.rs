@@ -102,7 +102,7 @@ impl Target {
             "topicKey": event.topic,
             "userId": event.user,
             "text": event.text,
-            "occurredAt": "2026-02-15T20:30:00Z",
+            "occurredAt": jiff::Timestamp::now().to_string(),
             "metadata": event.metadata,
         });
         self.ask(&Request::post("/ingest", &body).key(key))
@@ -113,6 +113,15 @@ impl Target {
         let body = json!({"source": source, "max": 100, "leaseSeconds": 10});
         let answer = self.ask(&Request::post("/outbox/poll", &body).key(key))?;
         Ok(answer.json()["messages"].as_array().cloned().unwrap_or_default())
+    }
+
+    /// Takes what waits for a source and says that it is delivered.
+    pub(crate) fn deliver(&self, key: &str, source: &str) -> Result<()> {
+        for message in self.poll(key, source)? {
+            let ack = json!({"messageId": message["messageId"], "leaseToken": message["leaseToken"]});
+            self.ask(&Request::post("/outbox/ack", &ack).key(key))?;
+        }
+        Ok(())
     }
 
     /// Polls until a message comes that fits.

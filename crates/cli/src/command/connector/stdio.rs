@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use cortex_api::Client;
 use cortex_connectors::{Stdio, StdioFailure};
+use cortex_types::is_reserved_source;
 use sha2::{Digest, Sha256};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,6 +28,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let settings = assemble::settings(&context.config()?)?;
+    check_source(&args.source, &settings.connectors.enabled())?;
     running::start_log(&settings, context, Vec::new(), false)?;
     let client = running::client(context)?;
     let _only = only_bridge(&args.source, &client, context)?;
@@ -43,7 +45,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Ok(()) => Ok(Exit::Ok),
         Err(StdioFailure::Output(error)) => Err(Failure::from_output(error)),
         Err(error @ StdioFailure::Input(_)) => Err(Failure::Plain(error.to_string())),
+        Err(error @ StdioFailure::NotLetIn(_)) => Err(Failure::Misconfigured(error.to_string())),
     }
+}
+
+/// A bridge of a source that somebody else serves would take their messages.
+fn check_source(source: &str, enabled: &[&str]) -> Result<(), Failure> {
+    let whose = match source {
+        source if is_reserved_source(source) => "the server itself".to_owned(),
+        source if enabled.contains(&source) => format!("the {source} connector, which is enabled"),
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!("the source {source} belongs to {whose}; choose another --source")))
 }
 
 /// Held while a bridge serves its source: what the first has in hand, a second would give back and show again. `None` where

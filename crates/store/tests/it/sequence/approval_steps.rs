@@ -3,10 +3,11 @@
 use super::approval_model::{Answered, Around};
 use super::operation::{ApprovalOperation, By, Resolve, Suspend};
 use super::world::{Checked, Models, Seeded, World, same, told};
-use cortex_store::{Answerer, ApprovalKey, AskedApproval, Resolved, Suspension};
+use cortex_store::{Answerer, ApprovalKey, AskedApproval, Granted, Resolved, Suspension};
 use cortex_testkit::{new_reply, topic};
 use cortex_types::{
-    ApprovalId, Decision, Event, GrantId, Millis, NewApproval, NewReply, OutboxId, Step, StepBody,
+    ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, NewApproval, NewReply, OutboxId, Step,
+    StepBody,
 };
 use futures::future::join_all;
 use rusqlite::Connection;
@@ -164,7 +165,10 @@ impl World {
         let (id, lasting) = (GrantId::from_ulid(Ulid::generate()), Duration::from_secs(seconds));
         let of = self.models.approvals.questions[question].asked.id.clone();
         let made = self.store.approvals().grant(id.clone(), of, lasting, self.now).await.map_err(told)?;
-        same("a grant", &made, &Some(id.clone()))?;
+        if self.models.approvals.questions[question].status == ApprovalStatus::Denied {
+            return same("a grant of what was denied", &made, &Granted::Denied);
+        }
+        same("a grant", &made, &Granted::Made(id.clone()))?;
         self.models.approvals.grant(id, question, self.now.after(lasting));
         Ok(())
     }
