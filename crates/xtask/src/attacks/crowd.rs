@@ -59,7 +59,7 @@ fn slow_turns(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
 
 /// Frames that are read to their last byte before they turn out to be nothing.
 fn bad_frames(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
-    const FRAME_BYTES: usize = 1_000_000;
+    const FRAME_BYTES: usize = 250_000;
     let target = arena.server()?;
     let target_beside = &target;
     let frame = format!("{{\"text\":\"{}", "x".repeat(FRAME_BYTES));
@@ -68,7 +68,7 @@ fn bad_frames(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let is_closed = sent < 1_000
         || alone.wait_for(|_| false).is_err_and(|error| !error.to_string().starts_with("no such frame"));
     judgement.demand(is_closed, || "a socket may send what nobody can read for ever".to_owned());
-    beside(&target, judgement, (4, 200), |tide, _| {
+    beside(&target, judgement, (2, 50), |tide, _| {
         while tide.goes_on() {
             let Ok(mut socket) = Socket::open(target_beside, None, "") else { continue };
             while tide.goes_on() && socket.send_text(&frame).is_ok() {
