@@ -43,6 +43,7 @@ impl ScheduleDesk {
             ToolName::new("schedule", tool).map_err(|error| ScheduleError::Invalid(error.to_string()))?;
         let context = CallContext {
             topic: target,
+            sight: cortex_types::Sight::Everything,
             event: None,
             user_id,
             now: parts.clock.wall(),

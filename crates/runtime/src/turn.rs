@@ -20,7 +20,7 @@ use cortex_models::Models;
 use cortex_store::{
     AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens, UntrustedLines,
 };
-use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Standing, Step, StepBody, ToolSpec};
+use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Sight, Step, StepBody, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -129,7 +129,7 @@ async fn prepare(
     };
     // Right after the start, tools of others are still on their way.
     parts.tools.opened().await;
-    let tools = offered(parts, event.standing, &event.topic.source);
+    let tools = offered(parts, event.sight());
     let EventContext { context, ended_ops } = context::of_event(parts, event, &tools).await?;
     journal.shown = ended_ops;
     Ok(Turn::new(context, limits, tools, steps))
@@ -143,8 +143,8 @@ pub(crate) async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreE
 }
 
 /// The tools that a turn in a topic of this source may use, as the model sees them.
-pub(crate) fn offered(parts: &Parts, standing: Standing, source: &str) -> Vec<ToolSpec> {
-    let open = parts.tools.definitions().into_iter().filter(|tool| is_open_to(standing, source, tool));
+pub(crate) fn offered(parts: &Parts, sight: Sight) -> Vec<ToolSpec> {
+    let open = parts.tools.definitions().into_iter().filter(|tool| is_open_to(sight, tool));
     let tools = open.map(|tool| ToolSpec {
         name: tool.name.as_str().to_owned(),
         description: tool.description,

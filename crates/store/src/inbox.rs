@@ -214,8 +214,10 @@ pub(crate) fn accept(
     if inserted == 0 {
         return duplicate(connection, new, now);
     }
+    let seq = connection.last_insert_rowid();
     fail_point!("inbox.accept.after_insert");
-    topic::offer(connection, &topic, connection.last_insert_rowid(), new)?;
+    topic::note_audience(connection, &topic, new)?;
+    topic::offer(connection, &topic, seq, new)?;
     Ok(AcceptedEvent::Queued(new.id.clone()))
 }
 

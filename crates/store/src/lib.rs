@@ -76,7 +76,7 @@ pub use outbox::{
     OutboxCounts, OutboxListener, OutboxMessage, OutboxPoll, RepliesOf, RequeueOutcome, ReturnedLease, Ring,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
-pub use session::{FactsInPrompt, SessionQuery, SessionView};
+pub use session::{FactsInPrompt, OpsInPrompt, SessionQuery, SessionView};
 pub use shadow::ShadowedEvent;
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
 pub use store::{Store, StoreThread};

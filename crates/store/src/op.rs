@@ -123,6 +123,18 @@ pub(crate) fn shown(connection: &Connection, users: Option<&[String]>) -> Result
     Ok(shown.into_iter().map(|(_, op)| op).collect())
 }
 
+/// The same of the ops that one topic asked for.
+pub(crate) fn shown_in(connection: &Connection, topic: &TopicRef) -> Result<Vec<Op>, StoreError> {
+    let shown = select(
+        connection,
+        "WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed')
+           AND source = ?1 AND topic_key = ?2
+         ORDER BY status = 'pending', dispatched_at, rowid LIMIT ?3",
+        params![topic.source, topic.topic_key, OPS_SHOWN_MAX],
+    )?;
+    Ok(shown.into_iter().map(|(_, op)| op).collect())
+}
+
 /// A turn has read these ends. One that came while the turn ran is not among them and stays unread.
 pub(crate) fn acknowledge(connection: &Connection, read: &[OpId], now: Millis) -> Result<(), StoreError> {
     let mut statement = connection.prepare_cached(

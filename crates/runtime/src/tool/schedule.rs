@@ -8,7 +8,7 @@ use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
     ToolRunner, ToolSource,
 };
-use cortex_types::{CatchUp, ChannelSettings, Millis};
+use cortex_types::{CatchUp, ChannelSettings, Millis, Sight};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -179,7 +179,7 @@ impl ScheduleTools {
     }
 
     async fn update(&self, wish: Wish, context: &CallContext) -> Result<String, ToolCallError> {
-        let job = self.known(&wish).await?;
+        let job = self.known(&wish, context).await?;
         let what = wish.what.clone().unwrap_or_else(|| job.action.clone());
         let new = self.new_job(&merged(wish, &job), what, context)?;
         let shown = shown_fires(&new, context.now);
@@ -194,7 +194,7 @@ impl ScheduleTools {
     }
 
     async fn change(&self, wish: Wish, tool: &str, context: &CallContext) -> Result<String, ToolCallError> {
-        let job = self.known(&wish).await?;
+        let job = self.known(&wish, context).await?;
         let (change, word) = match tool {
             "pause" => (JobChange::Pause, "paused"),
             "resume" => {
@@ -212,7 +212,7 @@ impl ScheduleTools {
         Ok(format!("{word} schedule {}: {}", job.id, job.description))
     }
 
-    async fn known(&self, wish: &Wish) -> Result<ScheduledJob, ToolCallError> {
+    async fn known(&self, wish: &Wish, context: &CallContext) -> Result<ScheduledJob, ToolCallError> {
         let id = wish.id.ok_or_else(|| not_run("id is missing".to_owned()))?;
         let found = self
             .store
@@ -220,12 +220,15 @@ impl ScheduleTools {
             .find(id)
             .await
             .map_err(|error| ToolCallError::Failed(error.to_string()))?;
-        found.ok_or_else(|| not_run(format!("there is no schedule {id}; schedule.list shows them")))
+        found
+            .filter(|job| is_seen(job, context))
+            .ok_or_else(|| not_run(format!("there is no schedule {id}; schedule.list shows them")))
     }
 
-    async fn list(&self) -> Result<String, ToolCallError> {
-        let jobs =
+    async fn list(&self, context: &CallContext) -> Result<String, ToolCallError> {
+        let mut jobs =
             self.store.schedules().list().await.map_err(|error| ToolCallError::Failed(error.to_string()))?;
+        jobs.retain(|job| is_seen(job, context));
         if jobs.is_empty() {
             return Ok("no schedules".to_owned());
         }
@@ -260,11 +263,11 @@ impl ToolRunner for ScheduleTools {
         match name.tool() {
             "create" => drop(wanted(&wish)?),
             "update" => {
-                let job = self.known(&wish).await?;
+                let job = self.known(&wish, context).await?;
                 wish = merged(wish, &job);
             }
             "list" | "preview" => return as_it_is(None),
-            _ => return as_it_is(Some(job_lines(&self.known(&wish).await?, context.now))),
+            _ => return as_it_is(Some(job_lines(&self.known(&wish, context).await?, context.now))),
         }
         let resolved = self.resolve(&wish, context.now)?;
         let (schedule, zone, timezone) = resolved.ok_or_else(|| not_run("when is missing".to_owned()))?;
@@ -306,7 +309,7 @@ impl ScheduleTools {
         let text = match name.tool() {
             "create" => return self.create(wish, context).await,
             "update" => self.update(wish, context).await?,
-            "list" => self.list().await?,
+            "list" => self.list(context).await?,
             "preview" => self.preview(&wish, context.now)?,
             other => self.change(wish, other, context).await?,
         };
@@ -322,6 +325,14 @@ fn read(arguments_json: &str) -> Result<Wish, ToolCallError> {
 fn wanted(wish: &Wish) -> Result<String, ToolCallError> {
     let what = wish.what.clone().filter(|what| !what.trim().is_empty());
     what.ok_or_else(|| not_run("what is missing".to_owned()))
+}
+
+/// In a group only its own schedules are there.
+fn is_seen(job: &ScheduledJob, context: &CallContext) -> bool {
+    match context.sight {
+        Sight::Everything => true,
+        Sight::Place | Sight::Nothing => job.target == context.topic,
+    }
 }
 
 /// A change with what it leaves as it was.

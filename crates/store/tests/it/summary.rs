@@ -1,6 +1,6 @@
 //! Summaries stand for turns and lose none of them.
 
-use cortex_store::{FactsInPrompt, NewSummary, SessionQuery, SessionView, Store};
+use cortex_store::{FactsInPrompt, NewSummary, OpsInPrompt, SessionQuery, SessionView, Store};
 use cortex_testkit::{TempStore, answered, new_event, topic};
 use cortex_types::{Accounts, Millis, TopicRef};
 
@@ -22,7 +22,7 @@ async fn seen(store: &Store, topic: &TopicRef) -> SessionView {
         background_since: Millis(0),
         background_lines: 32,
         facts: FactsInPrompt::None,
-        ops_of: None,
+        ops: OpsInPrompt::Everybodys,
     };
     store.session(query).await.unwrap()
 }
