@@ -130,7 +130,7 @@ impl Keeper {
     /// Ends every turn that is due.
     async fn answer_all(&self) {
         loop {
-            let claimed = self.store.inbox().claim_next(100, self.now()).await.unwrap();
+            let claimed = self.store.inbox().claim_next(100, self.now()).await.unwrap().whole;
             if claimed.is_empty() {
                 return;
             }

@@ -23,7 +23,7 @@ impl Asked {
     async fn two() -> Self {
         let store = TempStore::create();
         store.inbox().accept(new_event(&topic("test", "a"), "go both"), NOW).await.unwrap();
-        let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+        let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
         let questions: Vec<ApprovalId> = (0..2).map(|_| ApprovalId::from_ulid(Ulid::generate())).collect();
         let asked = questions.iter().enumerate().map(|(number, id)| {
             let call_id = format!("call {number}");
@@ -54,7 +54,7 @@ impl Asked {
     }
 
     async fn claim(&self) -> Option<Claimed> {
-        self.store.inbox().claim_next(1, NOW).await.unwrap().pop()
+        self.store.inbox().claim_next(1, NOW).await.unwrap().whole.pop()
     }
 
     async fn event(&self) -> (InboxStatus, u32) {

@@ -23,7 +23,7 @@ fn modes(default_mode: ChannelMode, channels: &[(&str, ChannelMode)]) -> Channel
 
 async fn claimed(store: &Store, new: NewEvent) -> Event {
     store.inbox().accept(new, NOW).await.unwrap();
-    store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event
+    store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0).event
 }
 
 /// Answers a new event with one message to each of `to`.
@@ -302,7 +302,7 @@ async fn unread_counts_count_what_is_not_answered_yet() {
         store.inbox().accept(new_event(&topic("a", "t"), "more"), Millis(5)).await.unwrap();
     }
     store.inbox().accept(new_event(&topic("b", "t"), "new here"), Millis(6)).await.unwrap();
-    store.inbox().claim_next(1, NOW).await.unwrap();
+    store.inbox().claim_next(1, NOW).await.unwrap().whole;
     let state = |channel: &str, at, unread_count, summary: &str| ChannelState {
         channel: channel.to_owned(),
         last_message_at: Millis(at),
