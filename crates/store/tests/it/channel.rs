@@ -302,7 +302,7 @@ async fn unread_counts_count_what_is_not_answered_yet() {
         store.inbox().accept(new_event(&topic("a", "t"), "more"), Millis(5)).await.unwrap();
     }
     store.inbox().accept(new_event(&topic("b", "t"), "new here"), Millis(6)).await.unwrap();
-    store.inbox().claim_next(1, NOW).await.unwrap().whole;
+    store.inbox().claim_next(1, NOW).await.unwrap();
     let state = |channel: &str, at, unread_count, summary: &str| ChannelState {
         channel: channel.to_owned(),
         last_message_at: Millis(at),
