@@ -51,7 +51,7 @@ pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log}
 pub use capacity::{Full, StoreLimits, StoreUse};
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
 pub use checkup::{Checkup, HomeCounts, check_up};
-pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector};
+pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector, SessionOpener, Trusted};
 pub use error::StoreError;
 pub use fact::{
     Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
