@@ -44,6 +44,12 @@ const FRAMES_IN_HAND_MAX: u32 = 512;
 /// The same for everybody without a key together.
 const STRANGERS_FRAMES_IN_HAND_MAX: u32 = 64;
 
+/// Answers that all sockets of one key are shown while they grow, and those of everybody without one; the answers to other
+/// events come when they are whole.
+const PREVIEWS_MAX: usize = 64;
+const STRANGERS_PREVIEWS_MAX: usize = 64;
+const STRANGER_PREVIEWS_MAX: usize = 16;
+
 /// What callers may ask for at once, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallerLimits {
@@ -74,10 +80,12 @@ pub(crate) enum Kind {
     Wait,
     Connection,
     Socket,
+    /// An answer that a socket is shown while it grows: somebody listens for as long as it does.
+    Preview,
     Bytes,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// How much of everything may be held.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +93,7 @@ struct Most {
     requests: usize,
     connections: usize,
     sockets: usize,
+    previews: usize,
     bytes: usize,
 }
 
@@ -94,6 +103,7 @@ impl Most {
             requests: callers * self.requests,
             connections: callers * self.connections,
             sockets: callers * self.sockets,
+            previews: callers * self.previews,
             bytes: callers * self.bytes,
         }
     }
@@ -116,6 +126,7 @@ impl Tally {
             Kind::Wait => self.most.requests.div_ceil(2),
             Kind::Connection => self.most.connections,
             Kind::Socket => self.most.sockets,
+            Kind::Preview => self.most.previews,
             Kind::Bytes => self.most.bytes,
         }
     }
@@ -305,6 +316,7 @@ impl Shares {
             requests,
             connections: requests + IDLE_CONNECTIONS_MAX,
             sockets: SOCKETS_PER_CALLER_MAX,
+            previews: PREVIEWS_MAX,
             bytes: CONNECTOR_BYTES_MAX,
         };
         let connectors = Most { bytes: CONNECTORS_BYTES_MAX, ..each.times(KEYS_AT_ONCE) };
@@ -316,11 +328,13 @@ impl Shares {
             requests: STRANGER_REQUESTS_MAX,
             connections: usize::MAX,
             sockets: SOCKETS_PER_CALLER_MAX,
+            previews: STRANGER_PREVIEWS_MAX,
             bytes: STRANGER_BYTES_MAX,
         };
         let strangers = Most {
             requests: STRANGERS_REQUESTS_MAX,
             sockets: SOCKETS_MAX,
+            previews: STRANGERS_PREVIEWS_MAX,
             bytes: STRANGERS_BYTES_MAX,
             ..stranger
         };

@@ -61,7 +61,7 @@ pub use gardener::{EvictTurns, GardenerDiary, GardenerRun, Learned, Unextracted}
 pub use health::StoreHealth;
 pub use history::{History, HistoryFilter, SaidTurn};
 pub use home_lock::{HomeHolder, HomeLock, HomeUse, LockError};
-pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
+pub use inbox::{Claimed, Claims, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{ConnectorKey, KeyRow, Keys, NameTaken};
 pub use listing::{Page, PageRequest};
 pub use memory_index::{

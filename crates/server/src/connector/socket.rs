@@ -315,7 +315,7 @@ impl Socket {
         let Accepted { event, spoken, is_duplicate, is_open } = accepted;
         if is_open && self.wants_stream && !self.previewed.contains(&event) {
             self.previewed.push_back(event.clone());
-            preview(&self.app, self.me.clone(), event.clone(), &spoken.inbound);
+            preview(&self.app, &self.admitted.share, self.me.clone(), event.clone(), &spoken.inbound);
         }
         let receipts = self.receipts.as_ref()?;
         let receipt = frame::accepted(&spoken.inbound, &event, is_duplicate, self.app.clock.now());
