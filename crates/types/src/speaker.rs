@@ -2,6 +2,7 @@
 
 use crate::status::UnknownStatus;
 use crate::{Accounts, HOOK_CHANNEL_START, is_machine_channel};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// Sources, channels and people of sessions without a key have this start (D23).
@@ -122,11 +123,19 @@ impl Audience {
         #[derive(Deserialize)]
         struct Said {
             #[serde(rename = "chatType")]
-            chat_type: Option<serde_json::Value>,
+            chat_type: Option<ChatType>,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum ChatType {
+            Known(Audience),
+            Other(IgnoredAny),
         }
         let said: Said = serde_json::from_str(metadata_json?).ok()?;
-        let word = said.chat_type.filter(|_| standing.vouches_for_people())?;
-        Some(word.as_str().and_then(|word| word.parse().ok()).unwrap_or(Self::Group))
+        match said.chat_type.filter(|_| standing.vouches_for_people())? {
+            ChatType::Known(audience) => Some(audience),
+            ChatType::Other(_) => Some(Self::Group),
+        }
     }
 
     /// Who reads an event's topic: a group, once the event or its topic says so.
