@@ -1,4 +1,4 @@
-//! ClientConnections: those that have proved nothing yet are few, and the oldest of them makes room for the next.
+//! Connections of clients: those that have proved nothing yet are few, and the oldest of them makes room for the next.
 
 use crate::share::{Full, Kind, Place, Share};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// ClientConnections without a credential that may stay; one more closes the oldest, unless it came a moment ago.
+/// Connections without a credential that may stay; one more closes the oldest, unless it came a moment ago.
 const UNPROVEN_MAX: usize = 1_024;
 /// One more closes the oldest in any case.
 const UNPROVEN_HARD_MAX: usize = 2_048;

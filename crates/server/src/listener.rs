@@ -46,7 +46,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
     drop(listener);
     let ended = async { while open.join_next().await.is_some() {} };
     if tokio::time::timeout(GOODBYE, ended).await.is_err() {
-        tracing::warn!("ClientConnections that did not end in time were closed");
+        tracing::warn!("Connections that did not end in time were closed");
     }
 }
 

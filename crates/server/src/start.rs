@@ -21,9 +21,9 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long sockets of connectors may take to end once the server stops.
 /// Connections that may wait to be accepted; the kernel may allow fewer.
 const LISTEN_QUEUE_MAX: u32 = 4_096;
+/// How long sockets of connectors may take to end once the server stops.
 const SOCKETS_GOODBYE: Duration = Duration::from_secs(5);
 
 /// Why the server did not start; each text says what to do.

@@ -94,6 +94,11 @@ impl HostPolicy {
 }
 
 impl HostPattern {
+    /// This host and no other one, whatever it looks like: a `*` that somebody wrote in a chat stands for nothing.
+    pub fn exact(host: &str) -> Option<Self> {
+        parse_host(host).map(Self::Exact)
+    }
+
     fn matches(&self, host: &Host<String>) -> bool {
         match (self, host) {
             (Self::Exact(known), host) => known == host,
