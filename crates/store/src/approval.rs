@@ -3,10 +3,11 @@
 use crate::row::hex;
 use crate::trace::{self, NoteKind};
 use crate::turn::UntrustedLines;
-use crate::{Store, StoreError, audit, outbox, step, topic, turn};
+use crate::{Store, StoreError, audit, capacity, outbox, step, topic, turn};
+use cortex_types::limits::{OPEN_QUESTIONS_MAX, STRANGERS_QUESTIONS_MAX};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
-    Step, StepBody, TopicRef, asked_line,
+    Step, StepBody, TopicRef, asked_line, is_local,
 };
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -35,6 +36,16 @@ pub struct Suspension {
     /// The line that names what came with the event.
     pub attachments: Option<String>,
     pub untrusted: UntrustedLines,
+}
+
+/// What became of a turn that was to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suspended {
+    Waits,
+    /// Nothing was written: only so many more questions of programs without a key may be open.
+    TooMany {
+        room: usize,
+    },
 }
 
 /// Who answers.
@@ -90,9 +101,19 @@ impl Approvals<'_> {
         event: &Event,
         suspension: Suspension,
         now: Millis,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Suspended, StoreError> {
         let event = event.clone();
-        self.0.write(move |connection| suspend(connection, &event, &suspension, now)).await
+        self.0
+            .write(move |connection| {
+                let room = question_room(connection, &event.topic.source)?;
+                if suspension.asked.len() > room {
+                    return Ok(Suspended::TooMany { room });
+                }
+                suspend(connection, &event, &suspension, now)?;
+                capacity::left(&event.topic.source);
+                Ok(Suspended::Waits)
+            })
+            .await
     }
 
     /// At most `limit` open questions to a person in a topic.
@@ -155,18 +176,6 @@ impl Approvals<'_> {
         self.0.read(move |connection| by_key(connection, &ApprovalKey::TokenSha256(sha256))).await
     }
 
-    /// How many questions of a source are open.
-    pub async fn open_of(&self, source: String) -> Result<usize, StoreError> {
-        self.0
-            .read(move |connection| {
-                let mut open = connection.prepare_cached(
-                    "SELECT count(*) FROM pending_approvals WHERE status = 'pending' AND source = ?1",
-                )?;
-                Ok(open.query_row([source], |row| row.get(0))?)
-            })
-            .await
-    }
-
     /// Newest first, those of sessions without a key behind all others; only open ones, or all.
     pub async fn list(&self, only_open: bool, limit: u32) -> Result<Vec<Approval>, StoreError> {
         self.0
@@ -209,6 +218,21 @@ fn read(row: &Row<'_>) -> Result<Approval, StoreError> {
         expires_at: Millis(row.get(12)?),
         created_at: Millis(row.get(13)?),
     })
+}
+
+/// How many more questions a turn of this source may ask. Programs without a key could ask the owner without end, turn after
+/// turn and under one name after the other. Counted where they are written: two that ask at once must not both find room.
+fn question_room(connection: &Connection, source: &str) -> Result<usize, StoreError> {
+    if !is_local(source) {
+        return Ok(usize::MAX);
+    }
+    let (all, own) = connection
+        .prepare_cached(
+            "SELECT count(*), count(*) FILTER (WHERE source = ?1) FROM pending_approvals
+             WHERE status = 'pending' AND source GLOB 'local:*'",
+        )?
+        .query_row([source], |row| Ok((row.get::<_, usize>(0)?, row.get::<_, usize>(1)?)))?;
+    Ok(STRANGERS_QUESTIONS_MAX.saturating_sub(all).min(OPEN_QUESTIONS_MAX.saturating_sub(own)))
 }
 
 fn suspend(
