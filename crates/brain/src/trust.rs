@@ -54,7 +54,7 @@ pub fn untrusted_channel(channel: &str) -> Option<String> {
 }
 
 /// Whether a turn with this mark read what others wrote itself, and does not only have it in its prompt.
-pub(crate) fn carries_on(from: &str) -> bool {
+pub(crate) fn is_own_reading(from: &str) -> bool {
     ![SAID_BEFORE, SUMMARISED, UNREVIEWED].contains(&from)
 }
 
