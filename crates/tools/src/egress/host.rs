@@ -176,6 +176,16 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_somebody_wrote_is_itself_and_no_pattern() {
+        let permits = |written: &str, host: &str| {
+            let policy = HostPolicy::Only(HostPattern::exact(written).into_iter().collect());
+            policy.permits(&Host::parse(host).unwrap())
+        };
+        assert!(permits("a.test", "a.test"));
+        assert!(!permits("*.test", "a.test") && !permits("*", "a.test"));
+    }
+
+    #[test]
     fn a_pattern_or_an_opening_that_is_written_wrong_is_refused() {
         for text in
             ["", "*", "*.", "https://a.test", "a.test:443", "a.test/x", "u@a.test", "a.*.test", "*.10.0.0.1"]
