@@ -287,12 +287,15 @@ impl ToolRunner for McpSet {
     }
 }
 
+/// What a model is told. The server's last words stay in status, log and doctor: here they would pass for ours.
 fn not_connected(server: &str, state: &McpState) -> String {
     match state {
         McpState::Connecting | McpState::Ready { .. } => {
             format!("the MCP server {server:?} is still connecting")
         }
-        McpState::Down { error, .. } => format!("the MCP server {server:?} is down: {error}"),
+        McpState::Down { .. } => {
+            format!("the MCP server {server:?} is down; `cortex doctor` on the server says why")
+        }
         McpState::Stopped => format!("the MCP server {server:?} is stopped"),
     }
 }

@@ -38,6 +38,10 @@ pub const REPLY_BYTES_MAX: usize = 512 * 1024;
 pub const OPEN_QUESTIONS_MAX: usize = 4;
 /// Most tool calls of one model answer that are looked at.
 pub const TOOL_CALLS_MAX: usize = 32;
+/// Most tool calls of one turn that run at the same time; the others wait for their turn.
+pub const TOOL_CALLS_AT_ONCE_MAX: usize = 4;
+/// Most bytes of pages and answers that all tools together hold while they read them.
+pub const FETCHED_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Largest body of an import of memory.
 pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most rows one listing answers with.

@@ -44,7 +44,7 @@ fn an_unknown_key_gets_the_nearest_one_as_a_hint() {
            ·  ────┬───
            ·      ╰── here
            ╰────
-          help: `cortex config --server --list` shows every key
+          help: `cortex config --server --markdown` describes every key
     "#]],
     );
 }
@@ -477,6 +477,43 @@ fn everything_that_is_wrong_is_told_at_once() {
     assert_eq!(told.len(), parts.len(), "{}", ran.stderr);
     for (line, part) in told.iter().zip(parts) {
         assert!(line.contains(part), "{line}");
+        assert_eq!(ran.stderr.matches(part).count(), 1, "each is told once: {}", ran.stderr);
     }
-    assert!(cortex.run(&["doctor"]).stdout.contains("logLevel must be"), "the doctor tells them, too");
+    let doctor = cortex.run(&["doctor"]).stdout;
+    for part in parts {
+        let lines: Vec<&str> = doctor.lines().filter(|line| line.contains(part)).collect();
+        assert!(
+            lines.len() == 1 && lines[0].starts_with("settings"),
+            "the doctor has a line for each: {doctor}"
+        );
+    }
+    assert_eq!(
+        cortex.run(&["config", "--server", "--markdown"]).code,
+        Some(0),
+        "what the help names works then"
+    );
+}
+
+#[test]
+fn every_mistake_inside_a_block_is_told() {
+    let text = r#"{
+  "prot": 1,
+  "hooks": {"ci": {"text": ""}, "x": {"key": "short", "text": "{{/a"}},
+  "connectors": {"telegramm": {}, "telegram": {"enabled": "yes", "groups": "some"}, "slack": {"tokn": 1}}
+}"#;
+    let ran = Cortex::new().with_file(text).run(&["config", "--server", "--list"]);
+    assert_eq!(ran.code, Some(78), "{}", ran.stderr);
+    for part in [
+        "did you mean port?",
+        "ci.key (or hmac, or secret) is required",
+        "ci.text ",
+        "x.key ",
+        "x.text ",
+        "unknown connector telegramm",
+        "telegram: enabled",
+        "telegram: groups",
+        "slack: unknown field `tokn`",
+    ] {
+        assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
+    }
 }
