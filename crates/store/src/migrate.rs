@@ -1,7 +1,8 @@
 //! Versioned migrations: one transaction, a backup before, and no way back to an older binary.
 
-use crate::StoreError;
+use crate::{StoreError, checksum};
 use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
 use std::path::{Path, PathBuf};
 
 /// Marks the file as ours ("Ctex"), so that a foreign database in the home is refused, not changed.
@@ -21,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0010_untrusted.sql"),
     include_str!("../migrations/0011_names.sql"),
     include_str!("../migrations/0012_room.sql"),
+    include_str!("../migrations/0013_topics.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.
@@ -53,6 +55,7 @@ fn migrate_with(connection: &mut Connection, path: &Path, migrations: &[&str]) -
     if found > 0 {
         back_up(connection, path, found)?;
     }
+    add_functions(connection)?;
     let transaction = connection.transaction().map_err(StoreError::from)?;
     for migration in &migrations[found..] {
         transaction.execute_batch(migration).map_err(StoreError::from)?;
@@ -100,6 +103,7 @@ fn refuse_foreign(connection: &Connection, version: usize) -> Result<(), Migrate
 /// Objects that others added, such as statistics, are none of ours.
 fn check_schema(connection: &Connection, migrations: &[&str]) -> Result<(), StoreError> {
     let fresh = Connection::open_in_memory()?;
+    add_functions(&fresh)?;
     for migration in migrations {
         fresh.execute_batch(migration)?;
     }
@@ -110,6 +114,17 @@ fn check_schema(connection: &Connection, migrations: &[&str]) -> Result<(), Stor
             Err(StoreError::Damaged(format!("the {kind} {name} is not as it was made")))
         }
     }
+}
+
+/// What migrations call: a fact that gets another scope needs another checksum.
+fn add_functions(connection: &Connection) -> Result<(), StoreError> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("fact_checksum", 5, flags, |call| {
+        let (id, text): (String, String) = (call.get(0)?, call.get(1)?);
+        let (scope, scope_key): (String, String) = (call.get(2)?, call.get(3)?);
+        Ok(checksum::of(&[&id, &text, &scope, &scope_key], &[call.get(4)?]))
+    })?;
+    Ok(())
 }
 
 type SchemaObject = (String, String, String, Option<String>);
@@ -178,6 +193,127 @@ mod tests {
             .unwrap();
         let kept: Vec<String> = kept.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         assert_eq!(kept, ["telegram telegram", "urn:b n", "urn:connector:m m"]);
+    }
+
+    /// Two topics that had one name, and some that had their own.
+    const TOPICS: [(&str, &str); 6] = [
+        ("a:b", "c"),
+        ("a", "b:c"),
+        ("local:x", "home"),
+        ("matrix", "!room:server"),
+        ("50%", "off"),
+        ("telegram", "1"),
+    ];
+
+    /// A database of the schema before, with facts of these topics as they were named then.
+    fn named_by_colons() -> (tempfile::TempDir, PathBuf, Connection) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cortex.db");
+        let mut connection = Connection::open(&path).unwrap();
+        migrate_with(&mut connection, &path, &MIGRATIONS[..12]).unwrap();
+        for (source, key) in TOPICS {
+            connection
+                .execute("INSERT INTO topics(source, topic_key) VALUES (?1, ?2)", [source, key])
+                .unwrap();
+        }
+        let rows = "INSERT INTO inbox_messages(id, source, external_message_id, topic_key, user_id, text, occurred_at,
+              idempotency_key, created_at, updated_at, topic_id, checksum)
+            SELECT 'evt' || id, source, id, topic_key, 'u', 't', 1, id, 1, 1, id, 0 FROM topics;
+            INSERT INTO ops(id, type, description, dispatched_at, source, topic_key, user_id)
+              VALUES ('op1', 't', 'd', 1, 'a', 'b:c', 'u');
+            INSERT INTO gardener_journal(name, position, facts_json, created_at) VALUES ('extracted', 1,
+              '[{\"content\":\"x\",\"topic_key\":\"c\",\"topic_name\":\"a:b:c\",\"unreviewed_in\":\"a:b:c\"},' ||
+              '{\"content\":\"y\",\"topic_key\":\"b:c\",\"topic_name\":\"a:b:c\",\"unreviewed_in\":null},' ||
+              '{\"content\":\"z\",\"topic_key\":\"old\"}]', 1)";
+        connection.execute_batch(rows).unwrap();
+        (folder, path, connection)
+    }
+
+    fn add_fact(connection: &Connection, text: &str, scope_key: &str, unreviewed_in: Option<&str>) -> i64 {
+        let scope = if scope_key.is_empty() { "global" } else { "topic" };
+        let sum = checksum::of(&[text, text, scope, scope_key], &[7]);
+        connection
+            .execute(
+                "INSERT INTO facts(id, text, scope, scope_key, created_at, updated_at, last_accessed_at, checksum,
+                   unreviewed_in) VALUES (?1, ?1, ?2, ?3, 7, 7, 7, ?4, ?5)",
+                rusqlite::params![text, scope, scope_key, sum, unreviewed_in],
+            )
+            .unwrap();
+        let seq = connection.last_insert_rowid();
+        let key = "INSERT INTO fact_keys(scope, scope_key, idempotency_key, fact_seq, is_own) VALUES (?1, ?2, ?3, ?4, 1)";
+        connection.execute(key, rusqlite::params![scope, scope_key, text, seq]).unwrap();
+        seq
+    }
+
+    fn add_source(connection: &Connection, seq: i64, kind: &str, reference: &str) {
+        let sql = "INSERT INTO fact_sources(fact_seq, number, kind, reference, text, at) VALUES (?1, 1, ?2, ?3, 't', 1)";
+        connection.execute(sql, rusqlite::params![seq, kind, reference]).unwrap();
+    }
+
+    #[test]
+    fn facts_follow_their_topics_to_names_that_no_two_share() {
+        let (_folder, path, mut connection) = named_by_colons();
+        let of_turn = add_fact(&connection, "of a turn", "", Some("a:b:c"));
+        add_source(&connection, of_turn, "turn", "evt1");
+        let of_op = add_fact(&connection, "of an op", "", Some("a:b:c"));
+        add_source(&connection, of_op, "op", "op1");
+        for (text, scope_key, unreviewed_in) in [
+            ("of nobody knows", "", Some("a:b:c")),
+            ("of the only one", "", Some("local:x:home")),
+            ("of a room", "", Some("matrix:!room:server")),
+            ("of a percent", "", Some("50%:off")),
+            ("of a topic that went, one reading", "", Some("slack:C1")),
+            ("of a topic that went, two readings", "", Some("matrix:!gone:server")),
+            ("scope of one", "local:x:home", None),
+            ("scope of two", "a:b:c", None),
+            ("scope of a chat", "telegram:1", None),
+            ("scope of a client", "project:one:two", None),
+        ] {
+            add_fact(&connection, text, scope_key, unreviewed_in);
+        }
+        connection.execute("UPDATE facts SET checksum = 0 WHERE id = 'scope of a client'", []).unwrap();
+        let damaged = add_fact(&connection, "damaged", "local:x:home", None);
+        connection.execute("UPDATE facts SET checksum = 5 WHERE seq = ?1", [damaged]).unwrap();
+        migrate(&mut connection, &path).unwrap();
+
+        let mut rows = connection
+            .prepare("SELECT facts.id || ': ' || facts.scope_key || ' ' || coalesce(unreviewed_in, '-'), facts.checksum =
+                 fact_checksum(id, text, facts.scope, facts.scope_key, created_at), facts.scope_key = fact_keys.scope_key
+               FROM facts JOIN fact_keys ON fact_seq = seq ORDER BY seq")
+            .unwrap();
+        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        let rows: Vec<(String, bool, bool)> = rows.map(Result::unwrap).collect();
+        let whole = |text: &str| (text.to_owned(), true, true);
+        let broken = |text: &str| (text.to_owned(), false, true);
+        let expected = [
+            whole("of a turn:  a%3Ab:c"),
+            whole("of an op:  a:b:c"),
+            whole("of nobody knows:  a%3Ab%3Ac"),
+            whole("of the only one:  local%3Ax:home"),
+            whole("of a room:  matrix:!room:server"),
+            whole("of a percent:  50%25:off"),
+            whole("of a topic that went, one reading:  slack:C1"),
+            whole("of a topic that went, two readings:  matrix%3A!gone%3Aserver"),
+            whole("scope of one: local%3Ax:home -"),
+            whole("scope of two: a:b:c a%3Ab%3Ac"),
+            whole("scope of a chat: telegram:1 -"),
+            broken("scope of a client: project:one:two -"),
+            broken("damaged: local%3Ax:home -"),
+        ];
+        assert_eq!(rows, expected);
+        let journal: String =
+            connection.query_row("SELECT facts_json FROM gardener_journal", [], |row| row.get(0)).unwrap();
+        assert_eq!(
+            journal,
+            r#"[{"content":"x","topic_key":"c","topic_name":"a%3Ab:c","unreviewed_in":"a%3Ab:c"},{"content":"y","topic_key":"b:c","topic_name":"a:b:c","unreviewed_in":null},{"content":"z","topic_key":"old"}]"#
+        );
+        for (source, key) in TOPICS {
+            let topic = cortex_types::TopicRef { source: source.to_owned(), topic_key: key.to_owned() };
+            let name = cortex_types::FactScope::topic_name(&topic);
+            let seen: Vec<&String> =
+                rows.iter().map(|(row, ..)| row).filter(|row| row.ends_with(&format!(" {name}"))).collect();
+            assert!(seen.len() <= 1, "{name}: {seen:?}");
+        }
     }
 
     #[test]

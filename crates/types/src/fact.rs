@@ -1,5 +1,6 @@
 //! Facts: what is remembered, where it holds, and where it came from.
 
+use crate::speaker::is_owners_source;
 use crate::status::UnknownStatus;
 use crate::{FactId, Millis, TopicRef};
 use serde::{Deserialize, Serialize};
@@ -19,18 +20,32 @@ pub enum FactScope {
 impl FactScope {
     /// What is not a person's own and holds in this topic of this channel.
     pub fn places(topic: &TopicRef, channel: &str) -> Vec<Self> {
-        // The last is the topic as a memory client names it.
-        let named = Self::Topic(topic.topic_key.clone());
-        vec![Self::Global, Self::Channel(channel.to_owned()), Self::of_topic(topic), named]
+        let mut places = vec![Self::Global, Self::Channel(channel.to_owned()), Self::of_topic(topic)];
+        // A memory client of the owner may name the owner's own topic by its bare key. Elsewhere others choose the key, and
+        // would read any client's scope by choosing its name; with a colon it would be the name of another topic.
+        if is_owners_source(&topic.source) && !topic.topic_key.contains(':') {
+            places.push(Self::Topic(topic.topic_key.clone()));
+        }
+        places
     }
 
     pub fn of_topic(topic: &TopicRef) -> Self {
         Self::Topic(Self::topic_name(topic))
     }
 
-    /// How facts name a topic.
+    /// How facts name a topic: its source, a colon and its key. Colons of the source are escaped, so that the first colon
+    /// ends it and no two topics share a name.
     pub fn topic_name(topic: &TopicRef) -> String {
-        format!("{}:{}", topic.source, topic.topic_key)
+        let source = topic.source.replace('%', "%25").replace(':', "%3A");
+        format!("{source}:{}", topic.topic_key)
+    }
+
+    /// The topic that has this name; `None` when no topic can have it.
+    pub fn topic_named(name: &str) -> Option<TopicRef> {
+        let (source, topic_key) = name.split_once(':')?;
+        let source = source.replace("%3A", ":").replace("%25", "%");
+        let topic = TopicRef { source, topic_key: topic_key.to_owned() };
+        (Self::topic_name(&topic) == name).then_some(topic)
     }
 
     pub fn kind(&self) -> &'static str {
@@ -137,4 +152,54 @@ pub struct Fact {
     pub unreviewed_in: Option<String>,
     /// Where it came from, oldest first.
     pub origins: Vec<FactOrigin>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn topic(source: &str, topic_key: &str) -> TopicRef {
+        TopicRef { source: source.to_owned(), topic_key: topic_key.to_owned() }
+    }
+
+    proptest! {
+        /// Whoever reads a name gets the topic it was made of, so no other topic has it.
+        #[test]
+        fn two_topics_never_share_a_name(
+            one in ("[ab:%235A]{0,6}", "[ab:%235A]{0,6}"),
+            other in ("[ab:%235A]{0,6}", "[ab:%235A]{0,6}"),
+        ) {
+            let (one, other) = (topic(&one.0, &one.1), topic(&other.0, &other.1));
+            let (name, other_name) = (FactScope::topic_name(&one), FactScope::topic_name(&other));
+            prop_assert_eq!(FactScope::topic_named(&name), Some(one.clone()));
+            prop_assert_eq!(one == other, name == other_name);
+        }
+
+        #[test]
+        fn what_can_be_read_as_a_name_is_that_topics_name(text in "[ab:%235A]{0,9}") {
+            if let Some(topic) = FactScope::topic_named(&text) {
+                prop_assert_eq!(FactScope::topic_name(&topic), text);
+            }
+        }
+    }
+
+    #[test]
+    fn plain_sources_keep_their_names_and_moved_colons_make_another() {
+        assert_eq!(FactScope::topic_name(&topic("matrix", "!room:server")), "matrix:!room:server");
+        assert_eq!(FactScope::topic_name(&topic("local:x", "c")), "local%3Ax:c");
+        assert_ne!(FactScope::topic_name(&topic("a:b", "c")), FactScope::topic_name(&topic("a", "b:c")));
+        for nobodys in ["", "main", "a%3Ab%3Ac", "a%b:c"] {
+            assert_eq!(FactScope::topic_named(nobodys), None, "{nobodys}");
+        }
+    }
+
+    #[test]
+    fn a_bare_key_is_read_in_the_owners_own_topics_alone() {
+        let bare = |source: &str, key: &str| {
+            FactScope::places(&topic(source, key), source).contains(&FactScope::Topic(key.to_owned()))
+        };
+        assert!(bare("cli", "notes") && bare("openai", "notes"));
+        assert!(!bare("slack", "notes") && !bare("slack", "discord:123") && !bare("cli", "discord:123"));
+    }
 }

@@ -95,7 +95,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let workplace = Workplace { root: root.to_owned(), search_path };
     let program = match &options.program {
         Some(program) => program.canonicalize()?,
-        None => build::shipped(&workplace)?,
+        None => build::shipped(&workplace, options.extent)?,
     };
     let arena = Arena { program };
     let is_chosen = |attack: &&Attack| {

@@ -92,8 +92,10 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     };
     let search_path = std::env::var_os("PATH").unwrap_or_default();
     let workplace = Workplace { root: root.to_owned(), search_path };
-    let programs =
-        if options.no_build { build::last_programs(&workplace)? } else { build::programs(&workplace)? };
+    let programs = match options.no_build {
+        true => build::last_programs(&workplace, options.extent)?,
+        false => build::programs(&workplace, options.extent)?,
+    };
     let bench = Bench { workplace, programs, extent: options.extent };
     let layers = if options.control { CONTROLS } else { LAYERS };
     let is_chosen = |layer: &&Layer| options.layer.as_deref().is_none_or(|chosen| chosen == layer.name);

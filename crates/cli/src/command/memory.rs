@@ -6,7 +6,7 @@ use crate::escape::{one_line, value};
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use cortex_api::{Client, FactChange, FactQuery, FactRow, MemoryHit, MemoryQuery, MemoryState};
-use cortex_types::{FactId, FactTier};
+use cortex_types::{FactId, FactScope, FactTier};
 use std::fs::{OpenOptions, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -254,10 +254,15 @@ fn show(row: &FactRow, context: &Context) -> Result<(), Failure> {
         format!("created   {}", row.created_at.0.to_rfc3339()),
         format!("accessed  {}", row.last_accessed_at.0.to_rfc3339()),
     ];
-    lines.extend(row.unreviewed_in.iter().map(|topic| {
+    lines.extend(row.unreviewed_in.iter().map(|name| {
+        let place = match FactScope::topic_named(name) {
+            Some(topic) => format!("in {} of {} alone", topic.topic_key, topic.source),
+            None => "in no conversation".to_owned(),
+        };
         format!(
-            "review    unreviewed: learned from what others wrote, and seen in {topic} alone until \
+            "review    unreviewed: learned from what others wrote, and seen {} until \
              `cortex memory review {}`",
+            value(&place),
             row.fact_id
         )
     }));

@@ -9,7 +9,9 @@ use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
     ToolRunner, ToolSource,
 };
-use cortex_types::{Accounts, ChannelSettings, Fact, FactId, FactScope, FactSource, FactSourceKind};
+use cortex_types::{
+    Accounts, ChannelSettings, Fact, FactId, FactScope, FactSource, FactSourceKind, TopicRef,
+};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -221,9 +223,8 @@ impl MemoryTools {
             scopes.push(None);
             let lately = self.store.history().topics_lately(TOPICS_MAX).await;
             let lately = lately.map_err(|error| ToolCallError::Failed(error.to_string()))?;
-            // What was kept before conversations were named with their source has the bare key.
             let named = lately.iter().map(FactScope::topic_name).filter(|name| *name != own);
-            scopes.extend(named.chain(lately.iter().map(|topic| topic.topic_key.clone())).map(Some));
+            scopes.extend(named.chain(lately.iter().flat_map(names_before)).map(Some));
         }
         for some in scopes.chunks(SCOPES_AT_ONCE) {
             let asked_there = some.iter().map(|scope| engram.forget(&asked.id, scope.as_deref()));
@@ -303,6 +304,13 @@ impl ToolRunner for MemoryTools {
 fn seen_by(users: &[String], context: &CallContext) -> Vec<FactScope> {
     let places = FactScope::places(&context.topic, &context.topic.source);
     places.into_iter().chain(users.iter().cloned().map(FactScope::User)).collect()
+}
+
+/// What older programs called a conversation: by its bare key, and by its source with colons in it as they are.
+fn names_before(topic: &TopicRef) -> impl Iterator<Item = String> {
+    let unescaped =
+        topic.source.contains([':', '%']).then(|| format!("{}:{}", topic.source, topic.topic_key));
+    unescaped.into_iter().chain([topic.topic_key.clone()])
 }
 
 /// The message that led to a note; without one, the person.

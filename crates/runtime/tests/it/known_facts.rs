@@ -137,3 +137,41 @@ async fn an_event_from_inside_sees_the_facts_of_the_channel_it_is_for() {
         question.system()
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_topic_key_reaches_the_facts_of_another_conversation() {
+    let time = FrozenTime::hold();
+    let flow = RuntimeSetup::new(TestModels::Offline, &time).start().await;
+    let desk = flow.runtime.memory();
+    let chosen = [
+        (topic("a:b", "c"), topic("a", "b:c")),
+        (topic("discord", "123"), topic("slack", "discord:123")),
+        (topic("discord", "123"), topic("cli", "discord:123")),
+    ];
+    for (number, (own, other)) in chosen.into_iter().enumerate() {
+        let text = format!("the {number}. canary sings");
+        desk.remember(fact(&text, FactScope::of_topic(&own))).await.unwrap();
+        let unreviewed_in = Some(FactScope::topic_name(&own));
+        let planted = format!("the {number}. parrot talks");
+        desk.remember(NewMemory { unreviewed_in, ..fact(&planted, FactScope::Global) }).await.unwrap();
+        for (place, sees) in [(&own, true), (&other, false)] {
+            let shown = flow.runtime.context().show(place.clone()).await.unwrap();
+            let prompt: String = shown.sections.iter().map(|section| section.text.as_str()).collect();
+            assert_eq!(prompt.contains(&text), sees, "{place:?}: {prompt}");
+            assert_eq!(prompt.contains(&planted), sees, "{place:?}: {prompt}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_memory_clients_scope_is_in_no_prompt_of_a_connector_that_chose_its_name() {
+    let time = FrozenTime::hold();
+    let flow = RuntimeSetup::new(TestModels::Offline, &time).start().await;
+    let scope = FactScope::Topic("notes".to_owned());
+    flow.runtime.memory().remember(fact("the boat is red", scope)).await.unwrap();
+    for (source, sees) in [("cli", true), ("slack", false)] {
+        let shown = flow.runtime.context().show(topic(source, "notes")).await.unwrap();
+        let prompt: String = shown.sections.iter().map(|section| section.text.as_str()).collect();
+        assert_eq!(prompt.contains("the boat is red"), sees, "{source}: {prompt}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Questions: what they show, who sees their token, how often they can be answered.
 
 use super::Attack;
+use super::file::files_below;
 use super::judgement::Judgement;
 use super::target::{Arena, Said, Setup, Target, token_in};
 use super::wire::Request;
@@ -44,8 +45,7 @@ fn token(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         let bytes = fs::read(path).unwrap_or_default();
         bytes.windows(token.len()).any(|window| window == token.as_bytes())
     };
-    for entry in fs::read_dir(target.home.path())? {
-        let path = entry?.path();
+    for path in files_below(target.home.path())? {
         judgement.demand(!has_token(&path), || format!("{} has the open token", path.display()));
     }
     let answered = target.ingest(KEY, &Said::at_terminal("2", &format!("{token}:approve")))?;
@@ -67,8 +67,10 @@ fn token(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     judgement.demand(!target.log().contains(&token), || "the log has the token".to_owned());
     let home = target.home.path();
     drop(target.server);
-    for entry in fs::read_dir(&home)? {
-        let path = entry?.path();
+    let files = files_below(home)?;
+    judgement
+        .control(files.iter().any(|file| file.ends_with("cortex.db")), || format!("no database: {files:?}"));
+    for path in files {
         judgement.demand(!has_token(&path), || format!("{} has the token", path.display()));
     }
     Ok(())
@@ -230,5 +232,9 @@ fn foreign_page(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         let status = target.approval_status(&approval)?;
         judgement.demand(status == "pending", || format!("{what} of a foreign page: {code}, now {status}"));
     }
+    let same = page("POST").header("sec-fetch-site", "same-origin");
+    let same = target.ask(&form(same.header("origin", format!("http://127.0.0.1:{}", target.port))))?;
+    let status = target.approval_status(&approval)?;
+    judgement.control(status != "pending", || format!("its own form: {}, still {status}", same.code));
     Ok(())
 }

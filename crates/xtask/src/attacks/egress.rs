@@ -10,6 +10,8 @@ use anyhow::Result;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
@@ -103,6 +105,18 @@ fn ask_for(target: &Target, number: usize, url: &str) -> Result<()> {
     Ok(())
 }
 
+/// What a tool said, if the last message of a request is that.
+fn result_in(request: &str) -> Option<String> {
+    let (text, is_result) = last_message(&serde_json::from_str(request).ok()?);
+    is_result.then_some(text)
+}
+
+/// Whether a fetch was refused before anything was tried.
+fn is_refusal(result: &str) -> bool {
+    let words = ["may not be reached", "only http and https can be fetched", "may not carry", "is not a URL"];
+    words.iter().any(|word| result.contains(word))
+}
+
 fn spellings(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let model = FarSide::model(|request| {
         let (text, is_result) = last_message(request);
@@ -125,6 +139,12 @@ fn spellings(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     }
     target.wait_until_idle()?;
     let results: String = model.got().iter().map(|got| got.body.clone()).collect();
+    // Nobody listens on most of them, so what counts is that a result says no, not that nobody was there.
+    let told: Vec<String> = model.got().iter().filter_map(|got| result_in(&got.body)).collect();
+    judgement.control(told.len() >= urls.len(), || format!("{} results of {}", told.len(), urls.len()));
+    for result in told {
+        judgement.demand(is_refusal(&result), || format!("tried all the same: {result}"));
+    }
     judgement.demand(inside.got().is_empty(), || format!("reached by {:?}", inside.got()));
     judgement.demand(!results.contains("root:x:0"), || "a file was read".to_owned());
     let mut open = settings;
@@ -137,9 +157,16 @@ fn spellings(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
 }
 
 /// A page that sends its readers elsewhere.
-fn signpost(to: String) -> Result<SocketAddr> {
+struct Signpost {
+    address: SocketAddr,
+    readers: Arc<AtomicUsize>,
+}
+
+fn signpost(to: String) -> Result<Signpost> {
     let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0))?;
     let address = listener.local_addr()?;
+    let readers = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&readers);
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut request = [0; 4_096];
@@ -149,11 +176,12 @@ fn signpost(to: String) -> Result<SocketAddr> {
                 "HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
             );
             if read > 0 {
+                counted.fetch_add(1, Ordering::SeqCst);
                 stream.write_all(answer.as_bytes()).unwrap_or_default();
             }
         }
     });
-    Ok(address)
+    Ok(Signpost { address, readers })
 }
 
 fn redirects(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
@@ -175,20 +203,31 @@ fn redirects(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     ];
     let posts = places.into_iter().map(signpost).collect::<Result<Vec<_>>>()?;
     let honest = signpost(format!("http://{}/x", open.address))?;
-    let allowed: Vec<String> =
-        posts.iter().chain([&honest, &open.address]).map(SocketAddr::to_string).collect();
+    let allowed: Vec<String> = posts
+        .iter()
+        .chain([&honest])
+        .map(|post| post.address)
+        .chain([open.address])
+        .map(|it| it.to_string())
+        .collect();
     let settings = json!({"providers": model.as_provider(), "egressAllow": allowed, "toolTimeoutMs": 3_000});
     let target = arena.server_with(&Setup { settings, ..Setup::with_real_model() })?;
     for (number, post) in posts.iter().enumerate() {
-        ask_for(&target, number, &format!("http://{post}/"))?;
+        ask_for(&target, number, &format!("http://{}/", post.address))?;
     }
     target.wait_until_idle()?;
+    for post in &posts {
+        let readers = post.readers.load(Ordering::SeqCst);
+        judgement.control(readers > 0, || format!("nobody read the page at {}", post.address));
+    }
     let results: String = model.got().iter().map(|got| got.body.clone()).collect();
     judgement.demand(inside.got().is_empty(), || format!("a redirect led to {:?}", inside.got()));
     judgement.demand(!results.contains("root:x:0"), || "a redirect led to a file".to_owned());
     // The person names both, so that nothing but the redirect decides.
-    ask_for(&target, 100, &format!("http://{}/x", open.address))?;
+    let both = format!("by http://{}/x read http://{}/", open.address, honest.address);
+    target.ingest(KEY, &Said { topic: "both", ..Said::at_terminal("both", &both) })?;
     target.wait_until_idle()?;
-    judgement.control(!open.got().is_empty(), || "an allowed address is not reached either".to_owned());
+    judgement
+        .control(!open.got().is_empty(), || "a redirect to an allowed address is not followed".to_owned());
     Ok(())
 }

@@ -13,10 +13,11 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(20);
 const REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What a far side got: the first line, and the body.
+/// What a far side got: the first line, the whole head with it, and the body.
 #[derive(Debug, Clone)]
 pub(crate) struct Got {
     pub(crate) first_line: String,
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
@@ -81,7 +82,8 @@ fn serve(mut stream: TcpStream, kept: &Sender<Got>, answer: &dyn Fn(&Got) -> Sai
     loop {
         if let Some(message) = Message::read(&bytes) {
             let body = String::from_utf8_lossy(message.body).into_owned();
-            let got = Got { first_line: message.first_line.to_owned(), body };
+            let head = String::from_utf8_lossy(&bytes[..message.length - message.body.len()]).into_owned();
+            let got = Got { first_line: message.first_line.to_owned(), head, body };
             let said = answer(&got);
             // Whoever asked for this may have stopped looking.
             kept.send(got).unwrap_or_default();

@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "nobody_else_reads_the_home", statement: "39", extent: Extent::Short, run: home_modes },
@@ -49,6 +49,21 @@ fn look(folder: &Path, see: &mut impl FnMut(&Path, u32)) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Every file of a home, however deep.
+pub(super) fn files_below(home: PathBuf) -> Result<Vec<PathBuf>> {
+    let (mut files, mut folders) = (Vec::new(), vec![home]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    Ok(files)
 }
 
 const MANIFEST: &str =

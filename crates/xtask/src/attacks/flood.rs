@@ -65,8 +65,10 @@ const GROWTH_MIB_MAX: u64 = 150;
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Messages of the owner beside a flood; each of them must be answered in time.
 const ASKED_BESIDE: usize = 20;
-/// How long a message says it is that never comes to its end.
-const HALF_BYTES: u64 = 4_000_000;
+/// How long a message says it is that never comes to its end: as long as a whole one may be, so that it is listened to.
+const HALF_BYTES: u64 = 1_000_000;
+/// Sockets that are tried; together they would hold far more than may be held.
+const HALF_SOCKETS: usize = 400;
 /// How long a slow build on a busy machine may take for five hundred long answers.
 const DRAINED_WITHIN: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -173,13 +175,20 @@ fn small_values(arena: &Arena, judgement: &mut Judgement, path: &str, mib: usize
             format!(r#"{{"model":"cortex","messages":[{{"role":"user","content":[{filler}{{}}]}}]}}"#),
         ),
     };
-    let request = Request::new("POST", path).key(&key).header("content-type", "application/json").body(body);
-    let port = target.port;
+    let filled = |body: String| {
+        Request::new("POST", path).key(&key).header("content-type", "application/json").body(body)
+    };
+    // The same with few values, where the key and the door are in order.
+    let few = body.replace(&filler, "").replace("[{}]", "\"hello\"");
+    let few = target.ask(&filled(few))?;
+    judgement.control(few.code < 300, || format!("few values: {} {}", few.code, few.text()));
+    let (request, port) = (filled(body), target.port);
     beside(&target, judgement, (8, 8), |tide, _| {
         while tide.goes_on() {
-            // Refused or taken: what counts is what it costs.
-            drop(request.send(port));
-            tide.count();
+            // Refused or taken: what counts is what it costs; but somebody without a key costs nothing.
+            if request.send(port).is_ok_and(|answer| answer.code != 401) {
+                tide.count();
+            }
         }
     })
 }
@@ -189,13 +198,13 @@ fn half_messages(arena: &Arena, judgement: &mut Judgement, source: Option<&str>)
     let key = source.map(|source| target.connector_key(source)).transpose()?;
     let ask = Request::get("/connector");
     let ask = key.iter().fold(ask, |ask, key| ask.key(key));
-    let sessions: Vec<String> = (0..64)
+    let sessions: Vec<String> = (0..HALF_SOCKETS)
         .map(|_| target.ask(&ask))
         .filter_map(|answer| answer.ok().filter(|answer| answer.code == 200).map(|answer| answer.text()))
         .collect();
     judgement.control(!sessions.is_empty(), || "no session was opened".to_owned());
     let port = target.port;
-    beside(&target, judgement, (4, 4), |tide, number| {
+    beside(&target, judgement, (4, 32), |tide, number| {
         let mut open: Vec<TcpStream> = Vec::new();
         for session in sessions.iter().skip(number).step_by(4) {
             // Nearly all of a message that never ends, masked with zeros.
@@ -205,8 +214,10 @@ fn half_messages(arena: &Arena, judgement: &mut Judgement, source: Option<&str>)
                 frame.extend_from_slice(&[0; 4]);
                 frame.resize(HALF_BYTES as usize - 100_000, b'a');
                 tide.count();
-                stream.write_all(&frame).unwrap_or_default();
-                open.push(stream);
+                // One that is over the budget is closed.
+                if stream.write_all(&frame).is_ok() {
+                    open.push(stream);
+                }
             }
         }
         tide.hold(open);
@@ -349,8 +360,9 @@ fn slow_bodies(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     beside(&target, judgement, (4, 400), |tide, _| {
         let mut open: Vec<TcpStream> = Vec::new();
         while tide.goes_on() && open.len() < 400 {
-            if let Ok(mut stream) = connect(port) {
-                stream.write_all(head.as_bytes()).unwrap_or_default();
+            if let Ok(mut stream) = connect(port)
+                && stream.write_all(head.as_bytes()).is_ok()
+            {
                 tide.count();
                 open.push(stream);
             }
@@ -364,6 +376,10 @@ fn waiting_polls(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let key = target.connector_key("slack")?;
     let port = target.port;
     let poll = Request::post("/outbox/poll", &json!({"source": "slack", "waitSeconds": 60})).key(&key);
+    let mut first = poll.start(port)?;
+    first.set_read_timeout(Some(Duration::from_millis(500)))?;
+    let answered = std::io::Read::read(&mut first, &mut [0; 64]);
+    judgement.control(answered.is_err(), || "a single poll does not wait".to_owned());
     beside(&target, judgement, (4, 400), |tide, _| {
         let mut open: Vec<TcpStream> = Vec::new();
         while tide.goes_on() && open.len() < 400 {

@@ -183,7 +183,7 @@ fn memory(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     target.ingest(KEY, &Said::at_terminal("1", "please recall the allergy"))?;
     target.wait_until_idle()?;
     let own = seen(0);
-    for private in ["marzipan", "seven"] {
+    for private in ["marzipan", "seven", "peanuts"] {
         judgement.control(own.contains(private), || format!("the owner's own prompt has no {private}"));
     }
     for (source, connector_id) in [("cli", "cli"), ("urn:connector:spy", "spy")] {

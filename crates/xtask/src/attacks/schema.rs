@@ -20,6 +20,8 @@ pub(crate) const ATTACKS: &[Attack] = &[Attack {
 /// How long the owner waits for an answer beside a hostile call.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+const PLAIN: &str = "plain";
+
 fn hostile() -> Vec<(&'static str, Value)> {
     let doubling: Map<String, Value> = (0..40)
         .map(|level| {
@@ -39,6 +41,8 @@ fn hostile() -> Vec<(&'static str, Value)> {
     let deep = (0..60)
         .fold(json!({"type": "string"}), |inner, _| json!({"type": "object", "properties": {"a": inner}}));
     vec![
+        // The control: the same skill, and nothing is wrong with it.
+        (PLAIN, json!({"type": "object"})),
         ("doubling", json!({"type": "object", "$defs": doubling, "$ref": "#/$defs/a0"})),
         ("patterns", json!({"type": "object", "patternProperties": patterns})),
         (
@@ -77,7 +81,16 @@ fn schemas(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         let arena = arena.clone();
         let started = within(PATIENCE, move || arena.server_with(&setup));
         judgement.demand(started.is_some(), || format!("{name}: the start hangs"));
-        let Some(Ok(target)) = started else { continue };
+        let Some(Ok(target)) = started else {
+            judgement.control(name != PLAIN, || "a skill with a plain schema does not start".to_owned());
+            continue;
+        };
+        if name == PLAIN {
+            target.ingest(KEY, &Said::at_terminal("plain", "call it"))?;
+            let called = target.wait_for_message(KEY, "cli", |message| message["text"] == "called");
+            judgement.control(called.is_ok(), || "a tool with a plain schema is not called".to_owned());
+            continue;
+        }
         let answered = within(PATIENCE, move || {
             for call in 0..3 {
                 let (id, topic) = (format!("call-{call}"), format!("call-{call}"));
@@ -91,9 +104,5 @@ fn schemas(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
             format!("{name}: the owner is not answered beside it")
         });
     }
-    let target = arena.server()?;
-    target.ingest(KEY, &Said::at_terminal("1", "hello"))?;
-    let answered = target.wait_for_message(KEY, "cli", |message| message["text"] == "re: hello");
-    judgement.control(answered.is_ok(), || "no answer without a hostile tool either".to_owned());
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::faults::Extent;
 use crate::faults::http::KEY;
 use crate::faults::server::Home;
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn canaries(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let refusing = FarSide::start([127, 0, 0, 1], |got| {
         Page {
         content_type: "application/json",
-        body: json!({"error": {"message": format!("bad request {}", got.body), "type": "invalid_request_error"}}).to_string(),
+        body: json!({"error": {"message": format!("bad request {} {}", got.head, got.body), "type": "invalid_request_error"}}).to_string(),
     }
     })?;
     let model = FarSide::model(|request| {
@@ -70,15 +70,7 @@ fn canaries(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         "mcpServers": {"broken": {"command": "/no/such/program", "env": {"TOKEN": CANARIES[4]}}},
         "webhooks": {"out": {"source": "cli", "url": "http://127.0.0.1:1/", "secret": CANARIES[10], "headers": {"x-token": CANARIES[5]}}},
     });
-    let target = arena.server_with(&Setup { settings, ..Setup::with_real_model() });
-    // A provider or webhook that this server does not take in this form is no reason to give up.
-    let target = match target {
-        Ok(target) => target,
-        Err(_) => arena.server_with(&Setup {
-            settings: json!({"providers": {"profiles": profiles_of(&refusing, &model)}, "logLevel": "debug"}),
-            ..Setup::with_real_model()
-        })?,
-    };
+    let target = arena.server_with(&Setup { settings, ..Setup::with_real_model() })?;
     for (number, canary) in CANARIES.iter().enumerate() {
         let (said, fetched) = (format!("said-{number}"), format!("fetched-{number}"));
         target
@@ -97,6 +89,8 @@ fn canaries(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let home = target.home.path();
     let log = target.log();
     drop(target.server);
+    let was_quoted = refusing.got().iter().any(|got| got.head.contains(CANARIES[1]));
+    judgement.control(was_quoted, || "no provider was given a key to quote".to_owned());
     judgement.control(log.lines().count() > 5, || format!("the log is nearly empty: {log}"));
     judgement.control(metrics.contains("cortex_"), || "there are no metrics".to_owned());
     for canary in CANARIES.iter().chain([&KEY]) {
@@ -109,12 +103,6 @@ fn canaries(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         judgement.demand(!is_below(&home.join("logs"), canary), || format!("a file of the log has {canary}"));
     }
     Ok(())
-}
-
-fn profiles_of(refusing: &FarSide, model: &FarSide) -> Vec<Value> {
-    let mut first = refusing.as_provider()["profiles"][0].clone();
-    first["name"] = json!("refusing");
-    vec![first, model.as_provider()["profiles"][0].clone()]
 }
 
 fn is_below(folder: &Path, word: &str) -> bool {

@@ -4,7 +4,7 @@ use super::checker::{Stage, check};
 use super::report::Findings;
 use super::server::Home;
 use super::{Extent, Programs, database};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use scan::fault_points;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -42,6 +42,8 @@ enum Outcome {
     /// The process ended at the point; these promises were broken.
     Reached(Vec<String>),
     NotReached,
+    /// The run could not go on; what the others found counts all the same.
+    Broken(String),
 }
 
 pub(crate) fn run(root: &Path, programs: &Programs, extent: Extent) -> Result<Findings> {
@@ -58,11 +60,16 @@ pub(crate) fn run(root: &Path, programs: &Programs, extent: Extent) -> Result<Fi
     let mut reached = Vec::new();
     let ended = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Reached(_))).count();
     for (attempt, outcome) in outcomes {
-        if let Outcome::Reached(broken) = outcome {
-            reached.push(attempt.point);
-            for violation in broken {
-                findings.violation(format!("{}:{}: {violation}", attempt.point, attempt.hit));
+        let broken = match outcome {
+            Outcome::Reached(broken) => {
+                reached.push(attempt.point);
+                broken
             }
+            Outcome::Broken(error) => vec![error],
+            Outcome::NotReached => Vec::new(),
+        };
+        for violation in broken {
+            findings.violation(format!("{}:{}: {violation}", attempt.point, attempt.hit));
         }
     }
     reached.sort_unstable();
@@ -88,16 +95,16 @@ fn attempt_all<'a>(program: &Path, attempts: Vec<Attempt<'a>>) -> Result<Vec<(At
         let runner = || {
             let mut outcomes = Vec::new();
             while let Some(attempt) = next() {
-                let outcome = crash_at(program, &attempt)
-                    .with_context(|| format!("at the fault point {}:{}", attempt.point, attempt.hit))?;
+                let outcome =
+                    crash_at(program, &attempt).unwrap_or_else(|error| Outcome::Broken(format!("{error:#}")));
                 outcomes.push((attempt, outcome));
             }
-            Ok::<_, anyhow::Error>(outcomes)
+            outcomes
         };
         let runners: Vec<_> = (0..RUNNERS).map(|_| scope.spawn(runner)).collect();
         let mut outcomes = Vec::new();
         for runner in runners {
-            outcomes.extend(runner.join().map_err(|_| anyhow::anyhow!("a runner panicked"))??);
+            outcomes.extend(runner.join().map_err(|_| anyhow::anyhow!("a runner panicked"))?);
         }
         Ok(outcomes)
     })

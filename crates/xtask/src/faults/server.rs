@@ -199,7 +199,8 @@ impl Server {
         let none_left = |queue: &str, words: &[&str]| {
             words.iter().all(|word| answer.body[queue][*word].as_u64().is_some_and(|count| count == 0))
         };
-        none_left("inbox", &["pending", "processing"]) && none_left("outbox", &["pending", "leased"])
+        none_left("inbox", &["pending", "processing", "waiting"])
+            && none_left("outbox", &["pending", "leased"])
     }
 }
 

@@ -109,15 +109,16 @@ impl Work {
             let known = self.client.ingest(port, &event);
             ensure!(known != Known::Unknown, "the healed server broke a connection");
         }
-        if !self.is_scheduled(port) {
-            self.schedule(port);
-        }
         for (message, verdict) in std::mem::take(&mut self.open) {
             ensure!(self.settle(port, message, verdict), "the healed server does not settle");
         }
         let (started, mut http) = (Instant::now(), Http::default());
         while !(self.has_fired(port) && server.is_drained(&mut http)) {
             ensure!(started.elapsed() < DRAIN_PATIENCE, "the healed server did not drain");
+            // On a busy machine the moment may be over before the server reads of it, and is refused.
+            if !self.is_scheduled(port) {
+                self.schedule(port);
+            }
             self.approve_all(port);
             if let Known::Answered(messages) = self.client.poll(port, 20) {
                 for message in messages {
