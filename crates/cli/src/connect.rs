@@ -10,6 +10,8 @@ use cortex_models::stranger_at;
 use secrecy::SecretString;
 use std::net::SocketAddr;
 
+/// The code of the refusal to talk to another user's program.
+pub(crate) const FOREIGN_SERVER: &str = "foreign_server";
 /// The system account that a server may have of its own.
 const ACCOUNT: &str = "cortex";
 
@@ -49,7 +51,7 @@ fn refuse_stranger(url: &str, stranger: Option<u32>) -> Result<(), Failure> {
         "another user of this machine (uid {user}) listens at {url}, so nothing was sent; \
          start your server at another port (`cortex start --port <port>`), or run this as the user of that server"
     );
-    Err(Failure::Coded { code: "foreign_server", message })
+    Err(Failure::Coded { code: FOREIGN_SERVER, message })
 }
 
 /// A token is for the server it was made for, and for this machine; a server elsewhere must not learn it.
