@@ -103,7 +103,7 @@ mod tests {
             pieces in prop::collection::vec(
                 prop::sample::select(vec![
                     "[", "[[", "]]", "]", "send_to:", "reply_to_current", "x-1", " ", "\n", "```", "~~~", "`", "NO_REPLY", "é",
-                    "[[send_to:a]]", "- ", "> ", "1. ", "[[reply_to_current]]", "!", "<im", "g",
+                    "[[send_to:a]]", "- ", "> ", "1. ", "[[reply_to_current]]", "!", "<im", "g", "<", "/",
                 ]),
                 0..30,
             ),

@@ -6,7 +6,7 @@
 use crate::context::TurnContext;
 use crate::failure::FailureNotice;
 use crate::output::{Output, parse_output, without_pictures};
-use crate::trust::{carries_on, without_mark};
+use crate::trust::{is_own_reading, without_mark};
 use calls::{CallState, states, with_distinct_ids};
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
@@ -124,10 +124,8 @@ pub enum Effect {
         last_step: Option<StepBody>,
         output: Output,
         sends: SendVerdicts,
-        /// The turn knew what others wrote.
-        untrusted: bool,
-        /// It read that itself.
-        has_read: bool,
+        /// The turn knew what others wrote: it read it, or its prompt held it.
+        marked: bool,
     },
     /// Try the event again later.
     RetryLater { reason: String, retry_after: Option<Duration> },
@@ -205,7 +203,7 @@ impl Turn {
     }
 
     fn mark(&mut self, record: &mut Vec<StepBody>, from: String) {
-        if !self.is_marked() || (carries_on(&from) && !self.has_read()) {
+        if !self.is_marked() || (is_own_reading(&from) && !self.has_read_itself()) {
             let read = StepBody::UntrustedRead { from };
             self.steps.push(read.clone());
             record.push(read);
@@ -216,9 +214,9 @@ impl Turn {
         self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { .. }))
     }
 
-    /// Whether it read what others wrote itself, and does not only remember it.
-    fn has_read(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { from } if carries_on(from)))
+    /// Whether the journal names something that it read itself, and not only what its prompt held.
+    fn has_read_itself(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, StepBody::UntrustedRead { from } if is_own_reading(from)))
     }
 
     /// Whether the model's last answer was given after the turn had read what others wrote.

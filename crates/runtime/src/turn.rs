@@ -12,9 +12,8 @@ use crate::effect::run_tool::run_tools;
 use crate::effect::send::{check_sends, send_targets};
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line,
-    background_words, backoff, count_tokens, heard, notice_text, outcome_line, read_answer,
-    untrusted_channel,
+    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, background_words, backoff,
+    came_with, count_tokens, heard, notice_text, outcome_line, read_answer, untrusted_channel,
 };
 use cortex_models::Models;
 use cortex_store::{
@@ -235,13 +234,13 @@ async fn perform(
             Err(free) => Ok(Performed::Learned(Input::CallsChecked(free))),
         },
         Effect::KeepWaiting => ended(TurnEnd::Waiting),
-        Effect::Finish { last_step, output, sends, untrusted, has_read } => {
+        Effect::Finish { last_step, output, sends, marked } => {
             let now = parts.clock.now();
             let last_step = last_step.map(|body| journal.number(body, now));
             let targets = send_targets(parts, event, sends).await?;
             let routed = route_answer(parts, event, output, &targets, now).await?;
-            let finished = finished(event, routed, untrusted, std::mem::take(&mut journal.read));
-            let untrusted = untrusted_lines(event, has_read);
+            let finished = finished(event, routed, marked, std::mem::take(&mut journal.read));
+            let untrusted = untrusted_lines(event, marked);
             ended(TurnEnd::Answered(Box::new(FinishedTurn { last_step, untrusted, ..finished })))
         }
         Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
@@ -250,20 +249,20 @@ async fn perform(
 }
 
 /// What an answered turn leaves behind.
-fn finished(event: &Event, routed: RoutedAnswer, untrusted: bool, acknowledged: Vec<OpId>) -> FinishedTurn {
+fn finished(event: &Event, routed: RoutedAnswer, marked: bool, acknowledged: Vec<OpId>) -> FinishedTurn {
     let RoutedAnswer { replies, content } = routed;
-    let attachments = attachment_line(event.metadata_json.as_deref());
+    let attachments = came_with(event);
     let tokens = TurnTokens {
         heard: count_tokens(&heard(attachments.as_deref(), event.text.clone())),
         said: count_tokens(&content),
     };
-    let summary = background_words(event, &content, untrusted);
+    let summary = background_words(event, &content, marked);
     FinishedTurn { content, replies, tokens, summary, acknowledged, attachments, ..FinishedTurn::default() }
 }
 
 /// A person's own words are theirs, whatever the turn that hears them has read.
-fn untrusted_lines(event: &Event, has_read: bool) -> UntrustedLines {
-    UntrustedLines { heard: untrusted_channel(&event.channel).is_some(), said: has_read }
+fn untrusted_lines(event: &Event, marked: bool) -> UntrustedLines {
+    UntrustedLines { heard: untrusted_channel(&event.channel).is_some(), said: marked }
 }
 
 async fn record(
@@ -302,7 +301,7 @@ async fn suspend(
         steps: bodies.into_iter().map(|body| journal.number(body, now)).collect(),
         asked,
         calls: std::mem::take(&mut journal.unpaid),
-        attachments: attachment_line(event.metadata_json.as_deref()),
+        attachments: came_with(event),
         untrusted: untrusted_lines(event, !reads.is_empty()),
     };
     patiently(parts, cancel, || {

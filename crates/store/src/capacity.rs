@@ -168,7 +168,7 @@ impl Capacity {
 }
 
 /// Events that wait or run, and bytes of pages in use: those that were freed are used again before the file grows.
-fn measured(connection: &Connection) -> Result<(u64, u64), StoreError> {
+pub(crate) fn measured(connection: &Connection) -> Result<(u64, u64), StoreError> {
     let number = |sql: &str| -> Result<u64, StoreError> {
         Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     };

@@ -66,6 +66,8 @@ pub struct FetchRequest {
     /// Less than the guard's own limit, where the caller wants less.
     pub max_bytes: Option<usize>,
     pub over_limit: OverLimit,
+    /// Hosts that an answer may send the request on to; its own host, with or without `www.`, is always among them.
+    pub onward: HostPolicy,
 }
 
 /// What happens to a body that is larger than its limit.
@@ -103,6 +105,11 @@ pub enum EgressError {
     BadRequest(String),
     #[error("{0} is not among the hosts that may be reached (permissions.hosts in skill.json)")]
     HostNotAllowed(String),
+    #[error(
+        "the page sends on to {0}, which the person did not name; nothing was sent there. \
+         Ask them whether you may read it"
+    )]
+    SentOn(String),
     #[error(
         "{host} is {kind} and may not be reached; `egressAllow` in server.json can open its host and port"
     )]
@@ -148,6 +155,7 @@ impl FetchRequest {
             body: Vec::new(),
             max_bytes: None,
             over_limit: OverLimit::Fail,
+            onward: HostPolicy::AnyPublic,
         }
     }
 }
@@ -187,11 +195,19 @@ impl Egress {
     ) -> Result<FetchResponse, EgressError> {
         let bytes = request.max_bytes.unwrap_or(usize::MAX).min(self.config.max_bytes);
         let limit = BodyLimit { bytes, over: request.over_limit, budget: &self.budget, waits };
+        let onward = request.onward.clone();
         let mut outgoing = Outgoing::new(request)?;
+        let first = outgoing.target.host.clone();
         for _ in 0..=REDIRECTS_MAX {
             let answer = self.send(&outgoing, policy, limit).await?;
             match answer.location() {
-                Some(location) => outgoing = outgoing.redirected(answer.status, location)?,
+                Some(location) => {
+                    outgoing = outgoing.redirected(answer.status, location)?;
+                    let host = &outgoing.target.host;
+                    if !host::is_same_site(&first, host) && !onward.permits(host) {
+                        return Err(EgressError::SentOn(host.to_string()));
+                    }
+                }
                 None => return Ok(response(answer, &outgoing.target)),
             }
         }

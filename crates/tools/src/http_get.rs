@@ -2,7 +2,7 @@
 
 mod page_text;
 
-use crate::egress::{Egress, EgressError, FetchRequest, FetchResponse, OverLimit};
+use crate::egress::{Egress, FetchRequest, FetchResponse, OverLimit};
 use crate::tool::{
     CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolNameError, ToolOutcome, ToolRunner,
     ToolSource,
@@ -66,25 +66,15 @@ impl ToolRunner for HttpGet {
             headers: vec![("accept".to_owned(), "text/*, application/json;q=0.9, */*;q=0.5".to_owned())],
             max_bytes: Some(PAGE_BYTES_MAX),
             over_limit: OverLimit::Cut,
+            onward: context.reach.clone(),
             ..FetchRequest::get(&arguments.url)
         };
         let response = tokio::select! {
             response = self.egress.fetch(request, &context.reach) => response,
             () = context.cancel.cancelled() => return Err(ToolCallError::Failed("cancelled".to_owned())),
         };
-        outcome(&response.map_err(|error| ToolCallError::Failed(told(&error)))?)
+        outcome(&response.map_err(|error| ToolCallError::Failed(error.to_string()))?)
     }
-}
-
-fn told(error: &EgressError) -> String {
-    // The address itself was asked about: only a redirect can lead elsewhere.
-    if let EgressError::HostNotAllowed(host) = error {
-        return format!(
-            "the page sends on to {host}, which the person did not name; nothing was sent there. \
-             Ask them whether you may read it"
-        );
-    }
-    error.to_string()
 }
 
 fn outcome(response: &FetchResponse) -> Result<ToolOutcome, ToolCallError> {

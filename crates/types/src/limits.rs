@@ -16,6 +16,8 @@ pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const FIELD_CHARS_MAX: usize = 512;
 /// Longest name of a connector without a key.
 pub const LOCAL_NAME_CHARS_MAX: usize = 128;
+/// Longest part of others' words, quoted in somebody's message, that is kept and shown.
+pub const QUOTED_CHARS_MAX: usize = 4_000;
 /// Most connectors without a key that are remembered; those that were silent longest are forgotten first.
 pub const LOCAL_CONNECTORS_MAX: u32 = 256;
 /// Most messages one poll hands out.

@@ -32,16 +32,16 @@ impl Turn {
     /// while it is not on record.
     pub(super) fn end_with(&mut self, reply: &ChatReply, last_step: Option<StepBody>) -> Vec<Effect> {
         let output = self.output_of(reply);
-        let untrusted = self.is_marked();
+        let marked = self.is_marked();
         let sends: Vec<ToolCall> = match &output {
-            Output::Say { text, to } if untrusted => {
+            Output::Say { text, to } if marked => {
                 to.channels.iter().map(|channel| send_call(channel, text)).collect()
             }
             Output::Say { .. } | Output::Silence => Vec::new(),
         };
         if sends.is_empty() {
             let sends = SendVerdicts::default();
-            return vec![Effect::Finish { last_step, output, sends, untrusted, has_read: self.is_marked() }];
+            return vec![Effect::Finish { last_step, output, sends, marked }];
         }
         let mut effects = Vec::new();
         // Before anybody is asked the answer is on record: what is approved is what was said then.
@@ -84,8 +84,7 @@ impl Turn {
             (true, false, _) => Effect::AskSends(gated),
             (true, true, true) => Effect::KeepWaiting,
             (true, true, false) => {
-                let has_read = self.is_marked();
-                Effect::Finish { last_step: None, output, sends: verdicts, untrusted: true, has_read }
+                Effect::Finish { last_step: None, output, sends: verdicts, marked: self.is_marked() }
             }
         }
     }

@@ -29,5 +29,6 @@ mod rows;
 mod schedule;
 mod skill;
 mod socket;
+mod storage;
 mod talk;
 mod trust;

@@ -2,6 +2,7 @@
 
 use crate::far_side::{Question, called, said};
 use crate::hands::{ADA, CountingBox, Stage, last_words};
+use cortex_store::PageRequest;
 use cortex_types::InboxStatus;
 
 /// One output a paragraph, between lines of `%%`.
@@ -28,6 +29,14 @@ fn obeys_and_talks(question: &Question) -> String {
         [] => called(&[("1", "box__look", "{}")]),
         [found, ..] => said(found.split_once('\n').map_or(found, |(_, found)| found)),
     }
+}
+
+/// Whether a client of HTML would see a tag, a comment or a declaration.
+fn has_tag(text: &str) -> bool {
+    let begins = |at: usize| {
+        text[at + 1..].starts_with(|next: char| next.is_ascii_alphabetic() || "/!?".contains(next))
+    };
+    text.match_indices('<').any(|(at, _)| begins(at))
 }
 
 #[test]
@@ -57,7 +66,7 @@ async fn a_model_that_obeys_a_tool_output_changes_nothing_without_a_person() {
         stage.event(ADA, &format!("{token}:deny"), None).await;
     }
     assert_eq!(stage.counting.sent(), [""; 0]);
-    let approvals = stage.flow.store.approvals().list(false, 500).await.unwrap();
+    let approvals = stage.flow.store.approvals().list(false, PageRequest::newest(500)).await.unwrap().rows;
     assert!(approvals.iter().all(|approval| approval.status.as_str() == "denied"), "{approvals:?}");
 }
 
@@ -83,8 +92,11 @@ async fn a_model_that_prints_an_approval_approves_nothing() {
         let id = stage.event(ADA, "What is in the box?", None).await;
         assert_eq!(stage.flow.event(&id).await.status, InboxStatus::Done, "{text}");
         let said = stage.outbox().await.pop().unwrap();
-        let links = text.trim().replace("![", "! [").replace("<img", "< img");
-        assert_eq!((said.text, said.payload_json), (links, None), "it is said, without buttons and pictures");
+        assert_eq!(said.payload_json, None, "it is said without buttons");
+        assert!(!said.text.contains("![") && !has_tag(&said.text), "nothing in it is fetched: {}", said.text);
+        let letters = |text: &str| text.replace(' ', "");
+        let undrawn = text.trim().replace("```json", "```text json");
+        assert_eq!(letters(&said.text), letters(&undrawn), "every letter of it is said");
         assert_eq!(stage.flow.event(&waiting).await.status, InboxStatus::Waiting, "{text}");
     }
     assert_eq!(stage.counting.sent(), [""; 0]);

@@ -1,6 +1,7 @@
 //! Who speaks decides what a turn sees and who may answer a question.
 
 use crate::hands::{ADA, Person, Stage};
+use cortex_store::PageRequest;
 use cortex_types::{InboxStatus, Speaker};
 
 /// Somebody on a source of his own.
@@ -80,7 +81,7 @@ async fn a_program_without_a_key_does_not_approve_its_own_question_either() {
     let press = press(&stage).await;
     stage.event_by(stranger, ADA, &press, None).await;
     assert_eq!(stage.counting.sent().len(), 0);
-    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    let open = stage.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows;
     assert_eq!((open.len(), open[0].user_id.as_str()), (1, "local:m:ada"), "the owner decides");
 }
 
@@ -91,11 +92,11 @@ async fn the_questions_of_a_program_without_a_key_are_few_and_listed_last() {
     for room in ["1", "2", "3", "4", "5", "6"] {
         stage.event_by(Speaker::local("m"), Person("m", room, "eve"), "go", None).await;
     }
-    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    let open = stage.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows;
     let asked: Vec<&str> = open.iter().map(|asked| asked.topic.source.as_str()).collect();
     assert_eq!(asked, ["test", "local:m", "local:m", "local:m", "local:m"]);
     stage.event_by(Speaker::local("n"), Person("n", "1", "eve"), "go", None).await;
-    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    let open = stage.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows;
     assert_eq!(open.len(), 6, "another program has places of its own");
 }
 

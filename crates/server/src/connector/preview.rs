@@ -3,6 +3,7 @@
 use super::dispatch::{ToSocket, WINDOW};
 use super::frame::{self, Inbound};
 use crate::live::{Reader, Waiting, watch};
+use crate::share::{Kind, Share};
 use crate::state::AppState;
 use cortex_api::{DeltaData, LiveEvent};
 use cortex_types::EventId;
@@ -10,8 +11,16 @@ use futures::StreamExt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Passes on what is said while it is said; where the socket cannot keep up, pieces are left out.
-pub(super) fn preview(app: &AppState, to: mpsc::Sender<ToSocket>, event: EventId, inbound: &Inbound) {
+/// Passes on what is said while it is said; where the socket cannot keep up, pieces are left out. A key that watches as
+/// many answers as it may gets this one when it is whole: a preview is no delivery.
+pub(super) fn preview(
+    app: &AppState,
+    share: &Arc<Share>,
+    to: mpsc::Sender<ToSocket>,
+    event: EventId,
+    inbound: &Inbound,
+) {
+    let Ok(place) = share.place(Kind::Preview) else { return };
     let app = Arc::clone(app);
     let causation = inbound.event.external_message_id.clone();
     let data = DeltaData {
@@ -21,6 +30,7 @@ pub(super) fn preview(app: &AppState, to: mpsc::Sender<ToSocket>, event: EventId
         restart: false,
     };
     tokio::spawn(async move {
+        let _place = place;
         let watched = watch(&app.store, &app.bus, event, Reader::Connector, Waiting::GoesOn);
         let Ok(Some(watched)) = watched.await else { return };
         let mut watched = std::pin::pin!(watched);

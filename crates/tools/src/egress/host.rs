@@ -126,6 +126,15 @@ pub(super) fn without_root(host: Host<String>) -> Host<String> {
     }
 }
 
+/// Whether two hosts are one, but for `www.`.
+pub(super) fn is_same_site(one: &Host<String>, other: &Host<String>) -> bool {
+    let bare = |host: &Host<String>| match host {
+        Host::Domain(name) => name.strip_prefix("www.").unwrap_or(name).to_owned(),
+        Host::Ipv4(_) | Host::Ipv6(_) => host.to_string(),
+    };
+    bare(one) == bare(other)
+}
+
 /// Whether a name can only mean something near.
 pub(super) fn is_closed_name(name: &str) -> bool {
     CLOSED_NAMES.iter().any(|closed| name == *closed || is_below(name, closed))
@@ -175,6 +184,15 @@ mod tests {
         for text in ["127.0.0.1:9000", "[::1]:9000", "printer.lan:631"] {
             assert_eq!(text.parse::<HostPort>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_site_is_its_name_with_and_without_www() {
+        let same =
+            |one: &str, other: &str| is_same_site(&Host::parse(one).unwrap(), &Host::parse(other).unwrap());
+        assert!(same("example.org", "www.example.org") && same("10.0.0.1", "10.0.0.1"));
+        assert!(!same("example.org", "api.example.org") && !same("example.org", "www.evil.test"));
+        assert!(!same("10.0.0.1", "10.0.0.2"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::program::Traces;
 use super::tally::{OverLimits, Tally};
 use super::wire::{Ending, EngineSetup, FromEngine, ListedTool, LogLevel, ToEngine};
 use super::worker::{Gone, LivingThreads, Worker};
-use crate::egress::{Egress, HostPolicy};
+use crate::egress::{Egress, FetchRequest, HostPolicy};
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolName, ToolOutcome};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -65,7 +65,7 @@ impl Keeper {
         let ended = tokio::select! {
             biased;
             () = context.cancel.cancelled() => return Err(ToolCallError::Unknown("stopped".to_owned())),
-            ended = self.converse(&mut worker, call) => ended,
+            ended = self.converse(&mut worker, call, &context.reach) => ended,
         };
         match ended {
             Ok(Ending::Done(text)) => {
@@ -151,7 +151,12 @@ impl Keeper {
     }
 
     /// One call: answers what the engine asks for until it is done.
-    async fn converse(&self, worker: &mut Worker, call: ToEngine) -> Result<Ending, Gone> {
+    async fn converse(
+        &self,
+        worker: &mut Worker,
+        call: ToEngine,
+        reach: &HostPolicy,
+    ) -> Result<Ending, Gone> {
         let mut fetches = FuturesUnordered::new();
         let mut tally = Tally::default();
         worker.send(call).await?;
@@ -163,7 +168,7 @@ impl Keeper {
                     match message {
                         FromEngine::Ended(ending) => return Ok(ending),
                         FromEngine::Fetch { op, request } => {
-                            fetches.push(async move { (op, self.fetch(request).await) });
+                            fetches.push(async move { (op, self.fetch(request, reach).await) });
                         }
                         FromEngine::Log { level, text } => self.log(level, &text),
                         FromEngine::Refused(trace) => return Ok(Ending::Broke(trace)),
@@ -184,8 +189,15 @@ impl Keeper {
         Gone
     }
 
-    async fn fetch(&self, request: SkillRequest) -> Result<SkillResponse, String> {
-        let fetched = self.egress.fetch(request.into(), &self.hosts).await;
+    /// The skill decides where it asks first. Where it is sent on to is decided by the list in its manifest or, without one,
+    /// by what the call may reach.
+    async fn fetch(&self, request: SkillRequest, reach: &HostPolicy) -> Result<SkillResponse, String> {
+        let onward = match &self.hosts {
+            listed @ HostPolicy::Only(_) => listed,
+            HostPolicy::AnyPublic => reach,
+        };
+        let request = FetchRequest { onward: onward.clone(), ..request.into() };
+        let fetched = self.egress.fetch(request, &self.hosts).await;
         fetched.map(SkillResponse::from).map_err(|error| error.to_string())
     }
 

@@ -69,7 +69,11 @@ pub(crate) fn guard_within(network: &Arc<StubNetwork>, allow: &[SocketAddr], tim
 
 /// Serves until the test ends. The path says what it does.
 pub(crate) async fn bad_server() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    bad_server_at("127.0.0.1").await
+}
+
+pub(crate) async fn bad_server_at(ip: &str) -> SocketAddr {
+    let listener = TcpListener::bind((ip, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

@@ -138,6 +138,7 @@ fn is_refusal(error: &EgressError) -> bool {
         | EgressError::ForeignPort(_) => true,
         EgressError::BadRequest(_)
         | EgressError::HostNotAllowed(_)
+        | EgressError::SentOn(_)
         | EgressError::NoAddress(_)
         | EgressError::Unreachable(_)
         | EgressError::Tls { .. }

@@ -66,8 +66,18 @@ impl Skills {
         arguments: &str,
         limit: Duration,
     ) -> Result<String, ToolCallError> {
+        self.call_in(&context(), name, arguments, limit).await
+    }
+
+    pub(crate) async fn call_in(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+        limit: Duration,
+    ) -> Result<String, ToolCallError> {
         let call = self.registry.check(name, arguments).await?;
-        self.registry.run(&call, &context(), limit).await.map(|outcome| outcome.text)
+        self.registry.run(&call, context, limit).await.map(|outcome| outcome.text)
     }
 
     pub(crate) fn living_threads(&self, skill: &str) -> usize {

@@ -1,8 +1,8 @@
 //! Running: what a skill can use, what it cannot, and what is told when it throws.
 
-use crate::egress_parts::{StubNetwork, bad_server, guard};
-use crate::skill_parts::{Skills, in_processes, written};
-use cortex_tools::ToolCallError;
+use crate::egress_parts::{StubNetwork, bad_server, bad_server_at, guard, percent_encoded};
+use crate::skill_parts::{PATIENT, Skills, context, in_processes, written};
+use cortex_tools::{CallContext, HostPolicy, ToolCallError};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,6 +105,30 @@ async fn a_skill_fetches_through_the_guard_alone() {
         let refused = skills.call("web.get", r#"{"url":"http://127.0.0.1:1/"}"#).await.unwrap_err();
         assert!(refused.to_string().starts_with("TypeError: "), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn a_page_sends_a_skill_on_to_no_host_beyond_the_reach_of_its_call() {
+    let (server, other) = (bad_server().await, bad_server_at("127.0.0.2").await);
+    let network = Arc::new(StubNetwork::default());
+    let skills = Skills::load_with(|options| {
+        options.egress = Arc::new(guard(&network, &[server, other]));
+        options.config_json.insert("web".to_owned(), format!(r#"{{"url":"http://{server}/echo"}}"#));
+    })
+    .await;
+    let sent_to = async |to: &str, reach: &[&str]| {
+        let context = CallContext { reach: HostPolicy::only(reach).unwrap(), ..context() };
+        let hop = format!(r#"{{"url":"http://{server}/redirect?{}"}}"#, percent_encoded(to));
+        skills.call_in(&context, "web.get", &hop, PATIENT).await
+    };
+    let elsewhere = format!("http://{other}/echo?secret");
+    let refused = sent_to(&elsewhere, &["named.example.org"]).await.unwrap_err().to_string();
+    assert!(refused.contains("the page sends on to 127.0.0.2, which the person did not name"), "{refused}");
+    assert!(!network.dialled().contains(&other), "nothing was even dialled");
+    let named = sent_to(&elsewhere, &["127.0.0.2"]).await.unwrap();
+    assert!(named.starts_with("200 true"), "a host that the person named: {named}");
+    let same = sent_to("/echo", &["named.example.org"]).await.unwrap();
+    assert!(same.starts_with("200 true"), "the host that the skill asked: {same}");
 }
 
 #[tokio::test]

@@ -157,12 +157,12 @@ fn spellings(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
 }
 
 /// A page that sends its readers elsewhere.
-struct Signpost {
-    address: SocketAddr,
+pub(super) struct Signpost {
+    pub(super) address: SocketAddr,
     readers: Arc<AtomicUsize>,
 }
 
-fn signpost(to: String) -> Result<Signpost> {
+pub(super) fn signpost(to: String) -> Result<Signpost> {
     let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0))?;
     let address = listener.local_addr()?;
     let readers = Arc::new(AtomicUsize::new(0));
