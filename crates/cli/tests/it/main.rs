@@ -9,6 +9,7 @@ mod canary;
 mod channel;
 mod config_errors;
 mod config_listing;
+mod config_mistake;
 mod config_precedence;
 mod config_secret;
 mod connect;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What is shared by all, and beside it room for one body as large as any may be. Whoever has that room comes to an end without
 /// the others, so fetches that wait for each other's bytes do not wait for ever.
 #[derive(Debug)]
 pub(super) struct Budget {
     shared: Arc<Semaphore>,
-    spare: Arc<Mutex<()>>,
+    /// One place.
+    spare: Arc<Semaphore>,
 }
 
 /// What one body holds of the budget; it goes back when the last copy is dropped.
@@ -20,7 +21,7 @@ pub(crate) struct Held(#[expect(dead_code, reason = "held for what its drop give
 #[derive(Debug, Default)]
 pub(super) struct Share {
     bytes: Option<OwnedSemaphorePermit>,
-    spare: Option<OwnedMutexGuard<()>>,
+    spare: Option<OwnedSemaphorePermit>,
 }
 
 /// Two answers are the same by what they say, whatever they hold.
@@ -42,7 +43,7 @@ impl Budget {
     /// At most `all` bytes in hand, of which one body may have `largest` for itself.
     pub(super) fn new(all: usize, largest: usize) -> Self {
         let shared = all.saturating_sub(largest).min(Semaphore::MAX_PERMITS);
-        Self { shared: Arc::new(Semaphore::new(shared)), spare: Arc::default() }
+        Self { shared: Arc::new(Semaphore::new(shared)), spare: Arc::new(Semaphore::new(1)) }
     }
 
     /// Takes as many bytes more, and waits until they are there. `waits` is set meanwhile.
@@ -61,7 +62,7 @@ impl Budget {
                     None => share.bytes = Some(taken),
                 }
             },
-            spare = Arc::clone(&self.spare).lock_owned() => share.spare = Some(spare),
+            spare = Arc::clone(&self.spare).acquire_owned() => share.spare = spare.ok(),
         }
         waits.store(false, Ordering::Relaxed);
     }
