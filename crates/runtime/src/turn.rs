@@ -12,9 +12,8 @@ use crate::effect::run_tool::run_tools;
 use crate::effect::send::{check_sends, send_targets};
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line,
-    background_words, backoff, count_tokens, heard, notice_text, outcome_line, read_answer,
-    untrusted_channel,
+    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, background_words, backoff,
+    came_with, count_tokens, heard, notice_text, outcome_line, read_answer, untrusted_channel,
 };
 use cortex_models::Models;
 use cortex_store::{
@@ -253,7 +252,7 @@ async fn perform(
 /// What an answered turn leaves behind.
 fn finished(event: &Event, routed: RoutedAnswer, marked: bool, acknowledged: Vec<OpId>) -> FinishedTurn {
     let RoutedAnswer { replies, content } = routed;
-    let attachments = attachment_line(event.metadata_json.as_deref());
+    let attachments = came_with(event);
     let tokens = TurnTokens {
         heard: count_tokens(&heard(attachments.as_deref(), event.text.clone())),
         said: count_tokens(&content),
@@ -303,7 +302,7 @@ async fn suspend(
         steps: bodies.into_iter().map(|body| journal.number(body, now)).collect(),
         asked,
         calls: std::mem::take(&mut journal.unpaid),
-        attachments: attachment_line(event.metadata_json.as_deref()),
+        attachments: came_with(event),
         untrusted: untrusted_lines(event, !reads.is_empty()),
     };
     let written = patiently(parts, cancel, || {

@@ -220,8 +220,15 @@ async fn keep_keys(
     for key in &config.owner_keys {
         store.keys().put(key.row(), clock.now()).await?;
     }
-    // Only the keys this start was given: an older digest in the table opens nothing any more.
-    Ok(config.owner_keys.iter().map(crate::auth::OwnerKey::row).collect())
+    // Only the keys this start was given: an older digest in the table opens nothing any more, nor does a session that it
+    // opened.
+    let keys: Vec<KeyRow> = config.owner_keys.iter().map(crate::auth::OwnerKey::row).collect();
+    let digests = keys.iter().map(|key| key.sha256).collect();
+    let closed = store.connectors().close_sessions_of_other_owners(digests).await?;
+    if closed > 0 {
+        tracing::info!(closed, "Sessions that were opened with another key of the owner are closed");
+    }
+    Ok(keys)
 }
 
 /// A memory service that is meant and found takes the place of the built-in memory.

@@ -303,7 +303,7 @@ impl Capacity {
     /// Counts the rows and pages, on the writer's connection between two commits.
     pub(crate) fn measure(&self, connection: &Connection) {
         let began = Instant::now();
-        match measured(connection) {
+        match counted(connection) {
             Ok((queued, database_bytes)) => {
                 *self.queued() = queued;
                 self.0.database_bytes.store(database_bytes, Ordering::Relaxed);
@@ -323,7 +323,11 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Events that wait or run, and bytes of pages in use: those that were freed are used again before the file grows.
-fn measured(connection: &Connection) -> Result<(QueuedBySharer, u64), StoreError> {
+pub(crate) fn measured(connection: &Connection) -> Result<(u64, u64), StoreError> {
+    counted(connection).map(|(queued, bytes)| (queued.all, bytes))
+}
+
+fn counted(connection: &Connection) -> Result<(QueuedBySharer, u64), StoreError> {
     let number = |sql: &str| -> Result<u64, StoreError> {
         Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     };

@@ -51,7 +51,7 @@ pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log}
 pub use capacity::{Full, StoreLimits, StoreUse};
 pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
 pub use checkup::{Checkup, HomeCounts, check_up};
-pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector};
+pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector, SessionOpener, Trusted};
 pub use error::StoreError;
 pub use fact::{
     Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
@@ -61,7 +61,7 @@ pub use gardener::{EvictTurns, GardenerDiary, GardenerRun, Learned, Unextracted}
 pub use health::StoreHealth;
 pub use history::{History, HistoryFilter, SaidTurn};
 pub use home_lock::{HomeHolder, HomeLock, HomeUse, LockError};
-pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
+pub use inbox::{Claimed, Claims, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{ConnectorKey, KeyRow, Keys, NameTaken};
 pub use listing::{Page, PageRequest};
 pub use memory_index::{

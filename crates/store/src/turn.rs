@@ -53,7 +53,7 @@ pub struct FinishedTurn {
     pub tokens: TurnTokens,
     /// The line that other channels see of this topic from now on.
     pub summary: String,
-    /// The line that names what came with the event.
+    /// The lines that say what came with the event.
     pub attachments: Option<String>,
     pub untrusted: UntrustedLines,
 }
@@ -83,7 +83,7 @@ pub struct HistoryRow {
     pub at: Millis,
     /// An estimate; 0 is not counted.
     pub tokens: u32,
-    /// The line that names what came with it.
+    /// The lines that say what came with it.
     pub attachments: Option<String>,
     /// Its turn had read what others wrote.
     pub untrusted: bool,

@@ -16,6 +16,8 @@ pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const FIELD_CHARS_MAX: usize = 512;
 /// Longest name of a connector without a key.
 pub const LOCAL_NAME_CHARS_MAX: usize = 128;
+/// Longest part of others' words, quoted in somebody's message, that is kept and shown.
+pub const QUOTED_CHARS_MAX: usize = 4_000;
 /// Most connectors without a key that are remembered; those that were silent longest are forgotten first.
 pub const LOCAL_CONNECTORS_MAX: u32 = 256;
 /// Most messages one poll hands out.
@@ -41,6 +43,10 @@ pub const OPEN_QUESTIONS_MAX: usize = 4;
 pub const STRANGERS_QUESTIONS_MAX: usize = 16;
 /// Most tool calls of one model answer that are looked at.
 pub const TOOL_CALLS_MAX: usize = 32;
+/// Most tool calls of one turn that run at the same time; the others wait for their turn.
+pub const TOOL_CALLS_AT_ONCE_MAX: usize = 4;
+/// Most bytes of pages and answers that all tools together hold while they read them.
+pub const FETCHED_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Largest body of an import of memory.
 pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most rows one listing answers with.

@@ -18,11 +18,16 @@ pub fn is_local(name: &str) -> bool {
     name.starts_with(LOCAL_START)
 }
 
+/// How people of Telegram are called; no other source has people of this start, whatever its own name is.
+const TELEGRAM_PEOPLE: &str = "tg:";
+const TELEGRAM_SOURCE: &str = "telegram";
+
 /// Whether a user id says itself which source it is of, as `slack:U1` does, and `tg:1` of telegram.
 pub fn names_its_source(source: &str, user_id: &str) -> bool {
-    let is_of =
-        |start: &str| user_id.strip_prefix(start).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1);
-    is_of(source) || (source == "telegram" && is_of("tg"))
+    if let Some(rest) = user_id.strip_prefix(TELEGRAM_PEOPLE) {
+        return source == TELEGRAM_SOURCE && !rest.is_empty();
+    }
+    user_id.strip_prefix(source).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1)
 }
 
 /// Whether only the owner speaks through a source.
@@ -191,6 +196,25 @@ mod tests {
         }
         for (source, expected) in [("hook:gh", false), ("local:m", false), ("telegram", true)] {
             assert_eq!(Standing::of_source(source).sees_memory(source), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_user_id_names_its_source_and_tg_is_telegram_alone() {
+        for (source, user) in
+            [("telegram", "tg:1"), ("telegram", "telegram:1"), ("slack", "slack:U1"), ("urn:x", "urn:x:1")]
+        {
+            assert!(names_its_source(source, user), "{source} {user}");
+        }
+        for (source, user) in [
+            ("tg", "tg:1"),
+            ("tg:x", "tg:x:1"),
+            ("slack", "tg:1"),
+            ("telegram", "tg:"),
+            ("slack", "slack:"),
+            ("slack", "slacker:1"),
+        ] {
+            assert!(!names_its_source(source, user), "{source} {user}");
         }
     }
 

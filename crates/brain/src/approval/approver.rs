@@ -65,6 +65,7 @@ mod tests {
         check(Standing::Key, "telegram", "tg:1", true);
         check(Standing::Key, "slack", "mail/boss", false);
         check(Standing::Key, "mail", "tg:1", false);
+        check(Standing::Key, "tg", "tg:1", false);
         check(Standing::Key, "mail", "slack:U1", false);
         check(Standing::Key, "slack", "boss", false);
         for unproven in [Standing::Local, Standing::Hook, Standing::Inside] {

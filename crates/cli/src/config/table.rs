@@ -107,13 +107,13 @@ pub(crate) const KEYS: &[Key] = &[
         "engram",
         Kind::AllowLocal,
         Fallback::EmptyObject,
-        "{\"allowLocal\": true} lets programs on this machine use /engram without a key; it holds personal facts, so they need one by default.",
+        "{\"allowLocal\": true} lets programs that you run on this machine use /engram without a key; it holds personal facts, so they need one by default.",
     ),
     key(
         "connector",
         Kind::AllowLocal,
         Fallback::EmptyObject,
-        "{\"allowLocal\": false} asks connectors on this machine for a key at /connector, as all others are asked.",
+        "{\"allowLocal\": false} asks connectors that you run on this machine for a key at /connector, as all others are asked.",
     ),
     count(
         "maxRequestsPerKey",

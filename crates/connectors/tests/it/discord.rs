@@ -119,7 +119,9 @@ async fn in_a_guild_only_what_is_meant_for_us_is_heard_and_a_thread_is_a_channel
     assert_eq!(posted[0]["channel_id"], "777");
     assert_eq!(ids(&events), ["2", "3", "2-2026-01-01T00:00:00Z"]);
     assert_eq!(events[0]["topicKey"], "777");
-    assert_eq!(events[1]["text"], "[in reply to cortex: before]\nwhy?");
+    assert_eq!(events[1]["text"], "why?");
+    let quoted = json!({"author": "cortex", "text": "before", "byAssistant": true});
+    assert_eq!(events[1]["metadata"]["quoted"], quoted);
     assert_eq!(events[2]["text"], "[edited] in that thread");
     assert!(stage.api.texts().iter().any(|text| text.contains("The server is there")));
 }

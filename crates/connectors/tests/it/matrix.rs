@@ -186,7 +186,9 @@ async fn in_a_room_of_several_only_what_is_meant_for_us_is_heard() {
     let events = stage.events().await;
     let ids: Vec<&str> = events.iter().map(|event| event["externalMessageId"].as_str().unwrap()).collect();
     assert_eq!(ids, ["$2", "$3", "$4"]);
-    assert_eq!(events[1]["text"], "[in reply to @cortex:x.example: You said: you there]\nwhy?");
+    assert_eq!(events[1]["text"], "why?");
+    let quoted = json!({"author": ME, "text": "You said: you there", "byAssistant": true});
+    assert_eq!(events[1]["metadata"]["quoted"], quoted);
     assert!(texts.iter().any(|text| text.contains("The server is there")), "{texts:?}");
 }
 

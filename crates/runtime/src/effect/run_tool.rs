@@ -7,20 +7,35 @@ use cortex_store::StoreError;
 use cortex_tools::{
     CallContext, CheckedCall, HostPattern, HostPolicy, ToolCallError, ToolDefinition, ToolSource,
 };
+use cortex_types::limits::TOOL_CALLS_AT_ONCE_MAX;
 use cortex_types::{Approval, ApprovalStatus, Event, ToolEnding};
 use fail::fail_point;
 use futures::future::join_all;
 use metrics::counter;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Runs the calls side by side and waits for all of them.
+/// Runs the calls, a few at a time, and waits for all of them. Their results are in the order of the calls.
 pub(crate) async fn run_tools(
     parts: &Parts,
     event: &Event,
     calls: &[ReadyCall],
     cancel: &CancellationToken,
 ) -> Vec<ToolResult> {
-    join_all(calls.iter().map(|call| run_tool(parts, event, call, cancel))).await
+    let places = Semaphore::new(TOOL_CALLS_AT_ONCE_MAX);
+    join_all(calls.iter().map(|call| run_in_place(&places, parts, event, call, cancel))).await
+}
+
+async fn run_in_place(
+    places: &Semaphore,
+    parts: &Parts,
+    event: &Event,
+    ready: &ReadyCall,
+    cancel: &CancellationToken,
+) -> ToolResult {
+    // Nobody closes it.
+    let _place = places.acquire().await.ok();
+    run_tool(parts, event, ready, cancel).await
 }
 
 async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &CancellationToken) -> ToolResult {

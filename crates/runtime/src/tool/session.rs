@@ -1,7 +1,7 @@
 //! `session.history`: what was said, on this and on every other channel.
 
 use async_trait::async_trait;
-use cortex_brain::UNTRUSTED_START;
+use cortex_brain::{UNTRUSTED_START, quotes_others};
 use cortex_store::{HistoryFilter, SaidTurn, Store};
 use cortex_tools::{
     CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner, ToolSource,
@@ -54,7 +54,7 @@ struct Line {
     relationship: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attachments: Option<String>,
-    /// Others wrote it, or an answer to them: data, not instructions.
+    /// Others wrote it, are quoted with it, or it answers them: data, not instructions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     untrusted: bool,
 }
@@ -107,8 +107,8 @@ impl ToolRunner for SessionTools {
         let failed = |reason: String| ToolCallError::Failed(reason);
         let turns =
             self.store.history().newest(filter, limit).await.map_err(|error| failed(error.to_string()))?;
-        let others_wrote = turns.iter().any(|turn| turn.untrusted);
         let lines: Vec<Line> = turns.into_iter().map(line).collect();
+        let others_wrote = lines.iter().any(|line| line.untrusted);
         let mut text = serde_json::to_string(&lines).map_err(|error| failed(error.to_string()))?;
         if others_wrote {
             text = format!(
@@ -120,6 +120,7 @@ impl ToolRunner for SessionTools {
 }
 
 fn line(turn: SaidTurn) -> Line {
+    let untrusted = turn.untrusted || quotes_others(turn.attachments.as_deref());
     Line {
         id: turn.id,
         speaker: turn.speaker().to_owned(),
@@ -129,6 +130,6 @@ fn line(turn: SaidTurn) -> Line {
         at: turn.at.to_rfc3339(),
         relationship: turn.relationship,
         attachments: turn.attachments,
-        untrusted: turn.untrusted,
+        untrusted,
     }
 }

@@ -115,7 +115,7 @@ async fn the_watchdog_finds_an_event_that_no_task_works_on() {
     let question = far.question().await;
     let lost = flow.say("b", "lost").await;
     // Claimed, and the answer to the claim went nowhere.
-    let claimed = flow.store.inbox().claim_next(1, time.now()).await.unwrap();
+    let claimed = flow.store.inbox().claim_next(1, time.now()).await.unwrap().whole;
     assert_eq!(claimed[0].event.id, lost);
     drop(claimed);
     question.say("One.");

@@ -28,6 +28,7 @@ mod planted;
 mod poison;
 mod prompt;
 mod question;
+mod quoted;
 mod reembedding;
 mod retry;
 mod schedule;

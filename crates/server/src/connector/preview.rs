@@ -3,7 +3,7 @@
 use super::dispatch::{ToSocket, UNSENT_MAX};
 use super::frame::{self, Inbound};
 use crate::live::{Reader, Waiting, watch};
-use crate::share::Share;
+use crate::share::{Kind, Share};
 use crate::state::AppState;
 use cortex_api::{DeltaData, LiveEvent};
 use cortex_types::EventId;
@@ -11,11 +11,8 @@ use futures::StreamExt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// What watching one answer takes beside the words it is known by, each of which is kept twice.
-const WATCHED_BYTES: usize = 4 * 1024;
-
-/// Passes on what is said while it is said; where the socket cannot keep up, pieces are left out. Whoever has used up the
-/// room for previews sees none: every event that waits is watched until its turn ends.
+/// Passes on what is said while it is said; where the socket cannot keep up, pieces are left out. A key that watches as
+/// many answers as it may gets this one when it is whole: a preview is no delivery.
 pub(super) fn preview(
     app: &AppState,
     share: &Arc<Share>,
@@ -23,11 +20,7 @@ pub(super) fn preview(
     event: EventId,
     inbound: &Inbound,
 ) {
-    let words = [&inbound.event.external_message_id, &inbound.claim.connector_id, &inbound.event.topic_key];
-    let held = share.followed_bytes();
-    if held.grow_to(WATCHED_BYTES + 2 * words.map(String::len).iter().sum::<usize>()).is_err() {
-        return;
-    }
+    let Ok(place) = share.place(Kind::Preview) else { return };
     let app = Arc::clone(app);
     let causation = inbound.event.external_message_id.clone();
     let data = DeltaData {
@@ -37,7 +30,7 @@ pub(super) fn preview(
         restart: false,
     };
     tokio::spawn(async move {
-        let _held = held;
+        let _place = place;
         let watched = watch(&app.store, &app.bus, event, Reader::Connector, Waiting::GoesOn);
         let Ok(Some(watched)) = watched.await else { return };
         let mut watched = std::pin::pin!(watched);

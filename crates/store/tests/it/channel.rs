@@ -23,7 +23,7 @@ fn modes(default_mode: ChannelMode, channels: &[(&str, ChannelMode)]) -> Channel
 
 async fn claimed(store: &Store, new: NewEvent) -> Event {
     store.inbox().accept(new, NOW).await.unwrap();
-    store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event
+    store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0).event
 }
 
 /// Answers a new event with one message to each of `to`.

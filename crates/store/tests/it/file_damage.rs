@@ -15,7 +15,7 @@ async fn damaged(name: &str) -> (TempStore, EventId, EventId, u64) {
     let store = TempStore::create();
     let chat = topic("telegram", "chat");
     let first = accept(&store, "first").await;
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     let end = answered("hi", vec![new_reply(&chat, "hi")]);
     store.turns().finish_turn(&claimed.event, end, Vec::new(), NOW).await.unwrap();
     let second = accept(&store, "second").await;

@@ -105,7 +105,7 @@ async fn fill_and_free(disk: &Disk, database: &Path) {
     let chat = topic("telegram", "chat");
     let first = new_event(&chat, "hello");
     store.inbox().accept(first.clone(), NOW).await.unwrap();
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
 
     for round in 0..3 {
         disk.fill();

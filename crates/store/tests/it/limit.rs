@@ -66,7 +66,7 @@ async fn a_full_queue_refuses_new_events_until_some_are_answered() {
     let again = store.inbox().accept(sent_again(&first), NOW).await.unwrap();
     assert!(matches!(again, AcceptedEvent::Duplicate { same_body: true, .. }), "{again:?}");
 
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     assert!(is_full(&store, said("telegram", 3)).await, "what runs counts too");
     store.turns().finish_turn(&claimed.event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
     assert_eq!(store.full(), None);
@@ -97,7 +97,7 @@ async fn the_terminal_programs_and_answers_each_have_a_reserve_that_ends() {
         }
         assert_eq!(limit_of(&store, own(source, most)).await, full);
     }
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     assert_eq!(claimed.event.topic.source, "telegram");
     store.turns().finish_turn(&claimed.event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
     assert_eq!(
@@ -149,7 +149,7 @@ async fn a_database_that_is_too_large_refuses_new_events_and_still_answers() {
     })
     .await;
     assert_eq!(store.full(), Some(Full::Database { max_bytes: 2 * 1024 * 1024 }));
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     store.turns().finish_turn(&claimed.event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
     assert!(!is_full(&store, own(CLI_SOURCE, 0)).await);
 }

@@ -8,7 +8,7 @@ const NOW: Millis = Millis(1_000);
 
 async fn say(store: &Store, topic: &TopicRef, text: &str) {
     store.inbox().accept(new_event(topic, text), NOW).await.unwrap();
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     let end = answered(&format!("re {text}"), Vec::new());
     store.turns().finish_turn(&claimed.event, end, Vec::new(), NOW).await.unwrap();
 }

@@ -15,6 +15,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "turns_that_take_long", statement: "57", extent: Extent::Short, run: slow_turns },
     Attack { name: "events_on_many_sockets", statement: "57", extent: Extent::Short, run: socket_events },
     Attack { name: "long_words_on_many_sockets", statement: "57", extent: Extent::Short, run: long_words },
+    Attack { name: "frames_that_nobody_can_read", statement: "57", extent: Extent::Short, run: bad_frames },
     Attack { name: "sessions_without_end", statement: "57", extent: Extent::Short, run: sessions },
 ];
 
@@ -70,6 +71,27 @@ fn slow_turns(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
             }
         }
         tide.hold(vec![(socket, programs)]);
+    })
+}
+
+/// Frames that are read to their last byte before they turn out to be nothing.
+fn bad_frames(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    const FRAME_BYTES: usize = 1_000_000;
+    let target = arena.server()?;
+    let target_beside = &target;
+    let frame = format!("{{\"text\":\"{}", "x".repeat(FRAME_BYTES));
+    let mut alone = Socket::open(&target, None, "")?;
+    let sent = (0..1_000).take_while(|_| alone.send_text("{").is_ok()).count();
+    let is_closed = sent < 1_000
+        || alone.wait_for(|_| false).is_err_and(|error| !error.to_string().starts_with("no such frame"));
+    judgement.demand(is_closed, || "a socket may send what nobody can read for ever".to_owned());
+    beside(&target, judgement, (4, 200), |tide, _| {
+        while tide.goes_on() {
+            let Ok(mut socket) = Socket::open(target_beside, None, "") else { continue };
+            while tide.goes_on() && socket.send_text(&frame).is_ok() {
+                tide.count();
+            }
+        }
     })
 }
 
