@@ -104,7 +104,8 @@ async fn the_questions_of_a_program_without_a_key_are_few_and_listed_last() {
 #[tokio::test(start_paused = true)]
 async fn a_new_name_makes_no_room_for_more_questions() {
     let stage = Stage::set(|_| {}).await;
-    let open = async || stage.flow.runtime.approvals().list(true, PageRequest::newest(100)).await.unwrap().rows;
+    let open =
+        async || stage.flow.runtime.approvals().list(true, PageRequest::newest(100)).await.unwrap().rows;
     for name in ["a", "b", "c", "d", "e", "f"] {
         for room in ["1", "2", "3"] {
             stage.event_by(Speaker::local(name), Person(name, room, "eve"), "go", None).await;
