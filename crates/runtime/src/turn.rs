@@ -3,10 +3,10 @@
 use crate::approval::{answer_event, bare_answer};
 use crate::context;
 use crate::context::EventContext;
-use crate::effect::ask_approval::{questions, send_questions};
+use crate::effect::ask_approval::{questions, send_questions, unasked};
 use crate::effect::call_model::{Asked, call_model};
 use crate::effect::check_calls::{check_calls, is_open_to};
-use crate::effect::end_turn::{end_turn, patiently, suspended};
+use crate::effect::end_turn::{end_turn, left_in_flight, patiently, suspended};
 use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
 use crate::effect::send::{check_sends, send_targets};
@@ -17,7 +17,8 @@ use cortex_brain::{
 };
 use cortex_models::Models;
 use cortex_store::{
-    AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens, UntrustedLines,
+    AskedApproval, Claimed, FinishedTurn, StoreError, Suspended, Suspension, TurnEnd, TurnTokens,
+    UntrustedLines,
 };
 use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Sight, Step, StepBody, ToolSpec};
 use fail::fail_point;
@@ -41,7 +42,7 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
         Ok(Ended::By(end)) => *end,
         Ok(Ended::Suspended) => return,
         // Nothing more is written, and the event is not lost: the next start on a whole database finds it in flight.
-        Err(StoreError::FileDamaged(_)) => return,
+        Err(StoreError::FileDamaged(_)) => return left_in_flight(parts, &event),
         Err(StoreError::Damaged(reason)) => {
             failed(parts, &event, &reason, FailureNotice::Broken { reason: reason.clone() })
         }
@@ -294,7 +295,7 @@ async fn suspend(
     journal: &mut Journal,
     cancel: &CancellationToken,
 ) -> Result<Performed, StoreError> {
-    let now = parts.clock.now();
+    let (now, first_number) = (parts.clock.now(), journal.next_number);
     let (bodies, asked): (Vec<StepBody>, Vec<_>) = questions.into_iter().unzip();
     let reads = parts.store.turns().untrusted_reads(event.id.clone()).await?;
     let suspension = Suspension {
@@ -304,13 +305,22 @@ async fn suspend(
         attachments: came_with(event),
         untrusted: untrusted_lines(event, !reads.is_empty()),
     };
-    patiently(parts, cancel, || {
+    let written = patiently(parts, cancel, || {
         let suspension = suspension.clone();
         async move { parts.store.approvals().suspend(event, suspension, now).await }
-    })
-    .await?;
-    suspended(parts, event);
-    Ok(Performed::Ended(Ended::Suspended))
+    });
+    match written.await? {
+        Suspended::Waits => {
+            suspended(parts, event);
+            Ok(Performed::Ended(Ended::Suspended))
+        }
+        Suspended::TooMany { room } => {
+            // None of it is on record.
+            journal.next_number = first_number;
+            journal.unpaid = suspension.calls;
+            Ok(Performed::Learned(Input::CallsChecked(unasked(&suspension.asked, room))))
+        }
+    }
 }
 
 fn retry(parts: &Parts, event: &Event, reason: String, retry_after: Option<Duration>) -> TurnEnd {

@@ -83,9 +83,12 @@ pub(crate) enum Kind {
     /// An answer that a socket is shown while it grows: somebody listens for as long as it does.
     Preview,
     Bytes,
+    /// Bytes of what is remembered for it until turns end, such as the events it wants receipts of. They are a number of their
+    /// own, so that much that waits keeps no message from coming in.
+    FollowedBytes,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 /// How much of everything may be held.
 #[derive(Debug, Clone, Copy)]
@@ -128,6 +131,7 @@ impl Tally {
             Kind::Socket => self.most.sockets,
             Kind::Preview => self.most.previews,
             Kind::Bytes => self.most.bytes,
+            Kind::FollowedBytes => self.most.bytes / 2,
         }
     }
 
@@ -188,6 +192,11 @@ impl Share {
     /// Holds bytes, none at first.
     pub(crate) fn bytes(self: &Arc<Self>) -> Place {
         Place { share: Arc::clone(self), kind: Kind::Bytes, amount: AtomicUsize::new(0) }
+    }
+
+    /// The same for what is remembered until a turn ends.
+    pub(crate) fn followed_bytes(self: &Arc<Self>) -> Place {
+        Place { share: Arc::clone(self), kind: Kind::FollowedBytes, amount: AtomicUsize::new(0) }
     }
 
     /// Counts a request; an error says how long to wait.

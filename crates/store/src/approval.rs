@@ -4,7 +4,7 @@ use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::hex;
 use crate::trace::{self, NoteKind};
 use crate::turn::UntrustedLines;
-use crate::{Store, StoreError, audit, outbox, step, topic, turn};
+use crate::{Store, StoreError, audit, capacity, outbox, step, topic, turn};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
     Step, StepBody, TopicRef, asked_line,
@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 
 mod grant;
+mod question;
 
 pub use grant::Grant;
 
@@ -36,6 +37,16 @@ pub struct Suspension {
     /// The line that names what came with the event.
     pub attachments: Option<String>,
     pub untrusted: UntrustedLines,
+}
+
+/// What became of a turn that was to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suspended {
+    Waits,
+    /// Nothing was written: only so many more questions of programs without a key may be open.
+    TooMany {
+        room: usize,
+    },
 }
 
 /// Who answers.
@@ -91,9 +102,19 @@ impl Approvals<'_> {
         event: &Event,
         suspension: Suspension,
         now: Millis,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Suspended, StoreError> {
         let event = event.clone();
-        self.0.write(move |connection| suspend(connection, &event, &suspension, now)).await
+        self.0
+            .write(move |connection| {
+                let room = question::room(connection, &event.topic.source)?;
+                if suspension.asked.len() > room {
+                    return Ok(Suspended::TooMany { room });
+                }
+                suspend(connection, &event, &suspension, now)?;
+                capacity::left(&event.topic.source);
+                Ok(Suspended::Waits)
+            })
+            .await
     }
 
     /// At most `limit` open questions to a person in a topic.
@@ -154,18 +175,6 @@ impl Approvals<'_> {
 
     pub async fn find_by_token(&self, sha256: [u8; 32]) -> Result<Option<Approval>, StoreError> {
         self.0.read(move |connection| by_key(connection, &ApprovalKey::TokenSha256(sha256))).await
-    }
-
-    /// How many questions of a source are open.
-    pub async fn open_of(&self, source: String) -> Result<usize, StoreError> {
-        self.0
-            .read(move |connection| {
-                let mut open = connection.prepare_cached(
-                    "SELECT count(*) FROM pending_approvals WHERE status = 'pending' AND source = ?1",
-                )?;
-                Ok(open.query_row([source], |row| row.get(0))?)
-            })
-            .await
     }
 
     /// Newest first, those of sessions without a key behind all others; only open ones, or all.

@@ -4,7 +4,7 @@ use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
 use crate::topic::Places;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, outbox, step, topic};
+use crate::{Store, StoreError, audit, capacity, outbox, step, topic};
 use cortex_types::{
     AcceptedEvent, Decision, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef,
 };
@@ -64,12 +64,11 @@ impl Inbox<'_> {
         {
             return Err(StoreError::Full(full));
         }
-        let capacity = self.0.capacity().clone();
         self.0
             .write(move |connection| {
                 let accepted = accept(connection, &new, now)?;
                 if let AcceptedEvent::Queued(_) = accepted {
-                    capacity.arrived(&new);
+                    capacity::arrived(&new);
                 }
                 Ok(accepted)
             })

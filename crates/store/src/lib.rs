@@ -45,7 +45,7 @@ mod wal;
 mod watchdog;
 mod writer;
 
-pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspension};
+pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspended, Suspension};
 pub use audit::AuditRow;
 pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log};
 pub use capacity::{Full, StoreLimits, StoreUse};
@@ -72,8 +72,9 @@ pub use migrate::MigrateError;
 pub use op::{Ops, Settled};
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{
-    Acked, DiscardOutcome, HandOver, HandedOver, LeaseRefused, MessageCause, Nack, Nacked, Outbox,
-    OutboxCounts, OutboxListener, OutboxMessage, OutboxPoll, RepliesOf, RequeueOutcome, ReturnedLease, Ring,
+    Acked, DiscardOutcome, EndedEvent, HandOver, HandedOver, LeaseRefused, MessageCause, Nack, Nacked,
+    Outbox, OutboxCounts, OutboxListener, OutboxMessage, OutboxPoll, RepliesOf, RequeueOutcome,
+    ReturnedLease, Ring,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
 pub use session::{FactsInPrompt, OpsInPrompt, SessionQuery, SessionView};

@@ -69,12 +69,12 @@ impl Ops<'_> {
             .read(move |connection| {
                 let (before, limit) = page.bounds();
                 let word = status.map(OpStatus::as_str);
-                let rows = select(
-                    connection,
-                    "WHERE rowid < ?1 AND (?2 IS NULL OR status = ?2) ORDER BY rowid DESC LIMIT ?3",
-                    params![before, word, limit],
-                )?;
-                let page = read_page(rows.into_iter().map(Ok), limit)?;
+                let mut statement = connection.prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM ops
+                     WHERE rowid < ?1 AND (?2 IS NULL OR status = ?2) ORDER BY rowid DESC LIMIT ?3"
+                ))?;
+                let rows = statement.query_map(params![before, word, limit], |row| Ok(read(row)))?;
+                let page = read_page(rows.map(|row| row?), limit)?;
                 let rows = page.rows.into_iter().map(|(_, op)| op).collect();
                 Ok(Page { rows, next_before: page.next_before })
             })

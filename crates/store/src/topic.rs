@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 mod claim;
 
 pub use claim::Places;
+pub(crate) use claim::sharer;
 
 /// Most topics whose backoff ended that one claim looks at; the rest follow with the next claim.
 const WOKEN_MAX: i64 = 256;

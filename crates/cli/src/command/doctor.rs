@@ -33,8 +33,13 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
             checks.push(Check::ok("settings", message));
             Some((effective, settings))
         }
+        Err(Failure::Config(error)) => {
+            let told = error.messages().into_iter();
+            checks.extend(told.map(|message| Check::problem("settings", message.to_owned())));
+            None
+        }
         Err(failure) => {
-            checks.push(Check::problem("settings", format!("{failure}; `cortex config --server --list`")));
+            checks.push(Check::problem("settings", failure.to_string()));
             None
         }
     };

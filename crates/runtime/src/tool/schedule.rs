@@ -16,6 +16,8 @@ use tokio::sync::watch;
 
 const SKILL: &str = "schedule";
 const FIRES_SHOWN: usize = 3;
+/// How a refusal begins that a model should pass on as a question.
+pub(crate) const ASK_THE_USER: &str = "ask the user: ";
 const EXAMPLES: &str = "Say for example: every weekday at 9, every 2 hours, tomorrow 17:30.";
 
 /// Runs the `schedule.*` tools on the store.
@@ -109,16 +111,7 @@ impl ScheduleTools {
                     at.parse().map_err(|_| not_run("runAt must be RFC 3339".to_owned()))?;
                 Schedule::Once(Millis(at.as_millisecond()))
             }
-            (None, None, Some(words)) => match parse_when(words, now, &zone) {
-                When::Recurring(cron) => Schedule::Recurring(cron),
-                When::Once(at) => Schedule::Once(at),
-                When::Ambiguous(question) => return Err(not_run(format!("ask the user: {question}"))),
-                When::NotUnderstood => {
-                    return Err(not_run(format!(
-                        "{words:?} is not understood; give cron (five fields) or runAt"
-                    )));
-                }
-            },
+            (None, None, Some(words)) => understood(words, now, &zone)?,
             (None, None, None) => return Ok(None),
         };
         if next_fires(&schedule, &zone, now, 1).is_empty() {
@@ -137,8 +130,8 @@ impl ScheduleTools {
         match when {
             When::Recurring(cron) => wish.cron = Some(cron.as_str().to_owned()),
             When::Once(at) => wish.run_at = Some(at.to_rfc3339()),
-            When::Ambiguous(question) => return Err(not_run(format!("ask the user: {question}"))),
-            When::NotUnderstood => return Err(not_run(format!("ask the user: When exactly? {EXAMPLES}"))),
+            When::Ambiguous(question) => return Err(not_run(format!("{ASK_THE_USER}{question}"))),
+            When::NotUnderstood => return Err(not_run(format!("{ASK_THE_USER}When exactly? {EXAMPLES}"))),
         }
         wish.what = Some(format!("Reminder: {what}"));
         Ok(wish)
@@ -319,6 +312,32 @@ impl ScheduleTools {
 
 fn read(arguments_json: &str) -> Result<Wish, ToolCallError> {
     serde_json::from_str(arguments_json).map_err(|error| not_run(error.to_string()))
+}
+
+/// What was said of the time: cron and a moment as they are written everywhere, else English.
+fn understood(words: &str, now: Millis, zone: &TimeZone) -> Result<Schedule, ToolCallError> {
+    if let Ok(at) = words.trim().parse::<jiff::Timestamp>() {
+        return Ok(Schedule::Once(Millis(at.as_millisecond())));
+    }
+    if looks_like_cron(words) {
+        let cron = words.trim().parse::<Cron>();
+        return cron.map(Schedule::Recurring).map_err(|error| not_run(error.to_string()));
+    }
+    match parse_when(words, now, zone) {
+        When::Recurring(cron) => Ok(Schedule::Recurring(cron)),
+        When::Once(at) => Ok(Schedule::Once(at)),
+        When::Ambiguous(question) => Err(not_run(format!("{ASK_THE_USER}{question}"))),
+        When::NotUnderstood => Err(not_run(format!(
+            "{words:?} is not understood. {EXAMPLES} Five cron fields such as 0 9 * * 1-5, or a moment such as \
+             2030-01-31T09:00:00Z, are fine as well"
+        ))),
+    }
+}
+
+/// Five fields, the first three without a letter: no English sentence begins like that.
+fn looks_like_cron(words: &str) -> bool {
+    let fields: Vec<&str> = words.split_whitespace().collect();
+    fields.len() == 5 && fields[..3].iter().all(|field| !field.contains(char::is_alphabetic))
 }
 
 /// What the assistant is to be told when the time comes.

@@ -1,6 +1,6 @@
 //! Previews over a socket: what is said, while it is said.
 
-use super::dispatch::{ToSocket, WINDOW};
+use super::dispatch::{ToSocket, UNSENT_MAX};
 use super::frame::{self, Inbound};
 use crate::live::{Reader, Waiting, watch};
 use crate::share::{Kind, Share};
@@ -45,8 +45,8 @@ pub(super) fn preview(
                 LiveEvent::Restart => DeltaData { restart: true, ..data.clone() },
                 LiveEvent::Done(_) => return,
             };
-            // Half of the room is kept for messages.
-            if to.capacity() > WINDOW {
+            // The rest of the room is kept for messages.
+            if to.capacity() > UNSENT_MAX {
                 let frame = frame::delta(data, causation.clone(), app.clock.now());
                 drop(to.try_send(ToSocket::Preview { causation: causation.clone(), frame }));
             }

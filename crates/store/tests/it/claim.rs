@@ -107,6 +107,23 @@ async fn one_place_is_the_owners_and_strangers_have_half() {
 }
 
 #[tokio::test]
+async fn the_owners_programs_have_every_place_but_the_one_of_his_terminal() {
+    let store = TempStore::create();
+    for number in 0..8 {
+        accept(&store, &topic("openai", &number.to_string()), "slow", Priority::Urgent).await;
+    }
+    let flying = store.inbox().claim_next(Places::of(4, 4), NOW).await.unwrap().whole;
+    assert_eq!(flying.len(), 3, "the fourth is the terminal's");
+    assert_eq!(store.inbox().claim_next(Places::of(4, 1), NOW).await.unwrap().whole, []);
+    accept(&store, &topic("cli", "main"), "mine", Priority::Normal).await;
+    let mine = store.inbox().claim_next(Places::of(4, 1), NOW).await.unwrap().whole;
+    assert_eq!(mine.iter().map(|claimed| claimed.event.text.as_str()).collect::<Vec<_>>(), ["mine"]);
+    end(&store, &flying[0], answered("done", Vec::new())).await;
+    let next = store.inbox().claim_next(Places::of(4, 1), NOW).await.unwrap().whole;
+    assert_eq!(next.len(), 1, "openai is no stranger: it has more than half");
+}
+
+#[tokio::test]
 async fn a_topic_has_one_event_in_flight_and_goes_in_order_of_arrival() {
     let store = TempStore::create();
     let chat = topic("telegram", "chat");

@@ -118,7 +118,8 @@ async fn fill_and_free(disk: &Disk, database: &Path) {
             assert!(matches!(refused, Err(StoreError::Unavailable(_))), "round {round}: {refused:?}");
         }
         assert!(matches!(store.health(), StoreHealth::Degraded(_)));
-        nothing_is_half_written(database, &store, round + 1).await;
+        assert_eq!(store.usage().queued_events, round + 1, "what was given up does not wait");
+        nothing_is_half_written(database, &store, i64::try_from(round).unwrap() + 1).await;
 
         disk.free();
         let answer = accept_when_open_again(&store, event.clone()).await;

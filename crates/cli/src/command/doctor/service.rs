@@ -21,7 +21,12 @@ pub(super) struct Server {
 pub(super) async fn server(home: &Home, context: &Context) -> Server {
     let silent = |check| Server { check, status: None, memory: None };
     let Some(pid) = daemon::holder(home) else {
-        return silent(Check::warning("server", "it does not run; `cortex start` starts it"));
+        return silent(match connect::client(context) {
+            Err(failure @ Failure::Coded { code: connect::FOREIGN_SERVER, .. }) => {
+                Check::problem("server", format!("it does not run; {failure}"))
+            }
+            Ok(_) | Err(_) => Check::warning("server", "it does not run; `cortex start` starts it"),
+        });
     };
     match asked(context).await {
         Ok((status, memory)) => {
