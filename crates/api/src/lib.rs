@@ -29,7 +29,7 @@ mod usage;
 mod webhook;
 
 pub use approval::{
-    ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow,
+    ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantQuery, GrantRequest, GrantRow,
 };
 pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};

@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 mod answer;
+mod asker;
 mod dispatch;
 mod frame;
 mod heard;

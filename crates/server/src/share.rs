@@ -44,6 +44,12 @@ const FRAMES_IN_HAND_MAX: u32 = 512;
 /// The same for everybody without a key together.
 const STRANGERS_FRAMES_IN_HAND_MAX: u32 = 64;
 
+/// Answers that all sockets of one key are shown while they grow, and those of everybody without one; the answers to other
+/// events come when they are whole.
+const PREVIEWS_MAX: usize = 64;
+const STRANGERS_PREVIEWS_MAX: usize = 64;
+const STRANGER_PREVIEWS_MAX: usize = 16;
+
 /// What callers may ask for at once, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallerLimits {
@@ -74,10 +80,15 @@ pub(crate) enum Kind {
     Wait,
     Connection,
     Socket,
+    /// An answer that a socket is shown while it grows: somebody listens for as long as it does.
+    Preview,
     Bytes,
+    /// Bytes of what is remembered for it until turns end, such as the events it wants receipts of. They are a number of their
+    /// own, so that much that waits keeps no message from coming in.
+    FollowedBytes,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 7;
 
 /// How much of everything may be held.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +96,7 @@ struct Most {
     requests: usize,
     connections: usize,
     sockets: usize,
+    previews: usize,
     bytes: usize,
 }
 
@@ -94,6 +106,7 @@ impl Most {
             requests: callers * self.requests,
             connections: callers * self.connections,
             sockets: callers * self.sockets,
+            previews: callers * self.previews,
             bytes: callers * self.bytes,
         }
     }
@@ -116,7 +129,9 @@ impl Tally {
             Kind::Wait => self.most.requests.div_ceil(2),
             Kind::Connection => self.most.connections,
             Kind::Socket => self.most.sockets,
+            Kind::Preview => self.most.previews,
             Kind::Bytes => self.most.bytes,
+            Kind::FollowedBytes => self.most.bytes / 2,
         }
     }
 
@@ -177,6 +192,11 @@ impl Share {
     /// Holds bytes, none at first.
     pub(crate) fn bytes(self: &Arc<Self>) -> Place {
         Place { share: Arc::clone(self), kind: Kind::Bytes, amount: AtomicUsize::new(0) }
+    }
+
+    /// The same for what is remembered until a turn ends.
+    pub(crate) fn followed_bytes(self: &Arc<Self>) -> Place {
+        Place { share: Arc::clone(self), kind: Kind::FollowedBytes, amount: AtomicUsize::new(0) }
     }
 
     /// Counts a request; an error says how long to wait.
@@ -305,6 +325,7 @@ impl Shares {
             requests,
             connections: requests + IDLE_CONNECTIONS_MAX,
             sockets: SOCKETS_PER_CALLER_MAX,
+            previews: PREVIEWS_MAX,
             bytes: CONNECTOR_BYTES_MAX,
         };
         let connectors = Most { bytes: CONNECTORS_BYTES_MAX, ..each.times(KEYS_AT_ONCE) };
@@ -316,11 +337,13 @@ impl Shares {
             requests: STRANGER_REQUESTS_MAX,
             connections: usize::MAX,
             sockets: SOCKETS_PER_CALLER_MAX,
+            previews: STRANGER_PREVIEWS_MAX,
             bytes: STRANGER_BYTES_MAX,
         };
         let strangers = Most {
             requests: STRANGERS_REQUESTS_MAX,
             sockets: SOCKETS_MAX,
+            previews: STRANGERS_PREVIEWS_MAX,
             bytes: STRANGERS_BYTES_MAX,
             ..stranger
         };

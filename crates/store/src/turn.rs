@@ -3,7 +3,9 @@
 use crate::outbox::Queued;
 use crate::step::SaidLine;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, approval, channel, checkpoint, checksum, op, outbox, step, topic, usage};
+use crate::{
+    Store, StoreError, approval, capacity, channel, checkpoint, checksum, op, outbox, step, topic, usage,
+};
 use cortex_types::limits::ERROR_CHARS_MAX;
 use cortex_types::{Event, EventId, InboxStatus, Millis, ModelCall, NewReply, OpId, Step, TopicRef};
 use fail::fail_point;
@@ -138,12 +140,11 @@ impl Turns<'_> {
             }
             TurnEnd::RetryAt { .. } | TurnEnd::Parked => false,
         };
-        let capacity = self.0.capacity().clone();
         self.0
             .write(move |connection| {
                 finish(connection, &event, end, &calls, now)?;
                 if leaves {
-                    capacity.left();
+                    capacity::left(&event.topic.source);
                 }
                 Ok(())
             })

@@ -43,6 +43,7 @@ mod tests {
             created_at: Millis(0),
             updated_at: Millis(0),
             standing,
+            audience: cortex_types::Audience::Private,
             answer: None,
         }
     }

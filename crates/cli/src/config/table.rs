@@ -278,15 +278,15 @@ pub(crate) const KEYS: &[Key] = &[
         1,
         256,
         4,
-        "Topics that are answered at the same time; inside a topic always one event. One of them is kept for `cli` and \
-         `openai`, and connectors without a key have at most half; with `1` nothing is kept.",
+        "Topics that are answered at the same time; inside a topic always one event. One of them is kept for \
+         `cli`, your terminal; connectors without a key have at most half. With `1` nothing is kept.",
     ),
     count(
         "maxQueuedEvents",
         1,
         100_000_000,
         100_000,
-        "Events that may wait for an answer. Beyond it new ones are refused with queue_full; your own messages and answers to questions have a reserve.",
+        "Events that may wait for an answer. Beyond it new ones are refused with queue_full. One source may have half of it, and all connectors without a key together a tenth; `cli`, `openai` and answers to questions each have a reserve.",
     ),
     count(
         "maxDatabaseMiB",

@@ -30,10 +30,18 @@ impl OpenQuestion {
 impl Connector<'_> {
     /// The questions that are open in a conversation, the oldest first.
     pub(crate) async fn open_questions(&self, topic: &str) -> Result<Vec<OpenQuestion>, Failure> {
-        let query = ApprovalQuery { all: false, limit: Some(LIST_ROWS_MAX) };
-        let rows = self.client.approvals(&query).await?.items.into_iter().rev();
+        let mut query = ApprovalQuery { all: false, limit: Some(LIST_ROWS_MAX), before: None };
         let is_here = |row: &ApprovalRow| row.source == SOURCE && row.topic_key == topic;
-        Ok(rows.filter(is_here).map(OpenQuestion::of).collect())
+        let mut open = Vec::new();
+        loop {
+            let page = self.client.approvals(&query).await?;
+            open.extend(page.items.into_iter().filter(is_here).map(OpenQuestion::of));
+            if page.next_cursor.is_none() {
+                open.reverse();
+                return Ok(open);
+            }
+            query.before = page.next_cursor;
+        }
     }
 
     /// Decides a question by its id: the buttons' words are for who was asked, and no listing shows them.

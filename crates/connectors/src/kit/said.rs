@@ -11,8 +11,8 @@ use super::platform::{Platform, Quote, QuoteKind, Said};
 use super::run::Connector;
 use super::typing::Followed;
 use cortex_api::{HealthStatus, IngestRequest};
-use cortex_types::Clock;
 use cortex_types::limits::QUOTED_CHARS_MAX;
+use cortex_types::{CHAT_TYPE, Clock};
 use serde_json::{Map, Value, json};
 use std::sync::PoisonError;
 use tokio::time::Instant;
@@ -210,6 +210,7 @@ impl<P: Platform> Connector<P> {
         let source = self.platform.source();
         let mut metadata = Map::new();
         metadata.insert("chatId".to_owned(), said.place.chat.clone().into());
+        metadata.insert(CHAT_TYPE.to_owned(), said.place.audience().as_str().into());
         let optional = [
             ("threadId", said.place.thread.clone()),
             ("messageId", said.message.clone()),

@@ -29,6 +29,7 @@ async fn a_conversation_goes_both_ways_and_somebody_is_seen_writing() {
     let event = &stage.events().await[0];
     assert_eq!(event["occurredAt"], "2023-11-14T22:13:20.000Z");
     assert_eq!(event["metadata"]["chatId"], "42");
+    assert_eq!(event["metadata"]["chatType"], "private");
 }
 
 #[tokio::test]

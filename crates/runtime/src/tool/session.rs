@@ -6,7 +6,7 @@ use cortex_store::{HistoryFilter, SaidTurn, Store};
 use cortex_tools::{
     CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner, ToolSource,
 };
-use cortex_types::{Accounts, ChannelSettings, Millis};
+use cortex_types::{Accounts, ChannelSettings, Millis, Sight};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -87,11 +87,18 @@ impl ToolRunner for SessionTools {
             serde_json::from_str(arguments_json).map_err(|error| not_run(error.to_string()))?;
         let mut filter =
             HistoryFilter { channel: asked.channel, topic_key: asked.topic, ..HistoryFilter::default() };
-        if filter.channel.is_none() && filter.topic_key.is_none() {
-            filter.topic_key = Some(context.topic.topic_key.clone());
-            filter.source = Some(context.topic.source.clone());
+        let is_named = filter.channel.is_some() || filter.topic_key.is_some();
+        if !is_named || context.sight != Sight::Everything {
+            filter = HistoryFilter {
+                topic_key: Some(context.topic.topic_key.clone()),
+                source: Some(context.topic.source.clone()),
+                ..HistoryFilter::default()
+            };
         }
-        if let Accounts::Only(users) = self.channels.borrow().accounts_of(&context.user_id) {
+        // What was said in a group was said to everybody who reads there.
+        if let (Sight::Everything, Accounts::Only(users)) =
+            (context.sight, self.channels.borrow().accounts_of(&context.user_id))
+        {
             filter.people = Some(users);
         }
         match asked.before {

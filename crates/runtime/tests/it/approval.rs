@@ -1,7 +1,7 @@
 //! The approval matrix (D9): whatever happens between question and answer, a change runs once or not at all.
 
 use crate::hands::{ADA, Person, Stage, token_in};
-use cortex_store::Granted;
+use cortex_store::{Granted, PageRequest};
 use cortex_testkit::{FrozenTime, change_asked_arguments, eventually};
 use cortex_types::{
     ApprovalId, ApprovalStatus, ChannelMode, ChannelSetting, Decision, EventId, InboxStatus, OutboxStatus,
@@ -183,7 +183,10 @@ async fn a_question_on_a_shadow_channel_reaches_nobody_there_and_expires_on_reco
     let asking = stage.event(ADA, "go", None).await;
     assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Waiting);
     assert_eq!(stage.prompts().await.len(), 1, "the question is on record, and the owner can see it");
-    assert_eq!(stage.flow.runtime.approvals().list(true, 10).await.unwrap().len(), 1);
+    assert_eq!(
+        stage.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows.len(),
+        1
+    );
     stage.time.advance(Duration::from_secs(61)).await;
     stage.flow.reaches(&asking, InboxStatus::Done).await;
     let lines = [
@@ -242,13 +245,14 @@ async fn check_secrecy(name: &str, stage: &Stage, asking: &EventId, tokens: &[St
 }
 
 async fn statuses(stage: &Stage) -> Vec<&'static str> {
-    let mut approvals = stage.flow.store.approvals().list(false, 100).await.unwrap();
+    let mut approvals =
+        stage.flow.store.approvals().list(false, PageRequest::newest(100)).await.unwrap().rows;
     approvals.reverse();
     approvals.into_iter().map(|approval| approval.status.as_str()).collect()
 }
 
 async fn first_approval(stage: &Stage) -> ApprovalId {
-    stage.flow.store.approvals().list(false, 100).await.unwrap().pop().unwrap().id
+    stage.flow.store.approvals().list(false, PageRequest::newest(100)).await.unwrap().rows.pop().unwrap().id
 }
 
 async fn perform(stage: Stage, act: &Act, tokens: &[String]) -> Stage {
@@ -289,7 +293,7 @@ async fn perform(stage: Stage, act: &Act, tokens: &[String]) -> Stage {
             assert!(matches!(made, Granted::Made(_)), "{made:?}");
         }
         Act::Revoke => {
-            let grant = desk.grants(1).await.unwrap().remove(0);
+            let grant = desk.grants(PageRequest::newest(1)).await.unwrap().rows.remove(0);
             assert!(desk.revoke(grant.id).await.unwrap());
         }
     }

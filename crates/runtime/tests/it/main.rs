@@ -16,6 +16,7 @@ mod engram;
 mod far_side;
 mod gardener;
 mod gardener_crash;
+mod group;
 mod hands;
 mod images;
 mod injection;

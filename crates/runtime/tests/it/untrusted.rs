@@ -146,7 +146,7 @@ impl Scene {
     }
 
     pub(crate) async fn open(&self) -> Vec<Approval> {
-        self.flow.runtime.approvals().list(true, 10).await.unwrap()
+        self.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows
     }
 
     async fn decide(&self, decision: Decision, id: &EventId) {

@@ -1,7 +1,8 @@
 //! One socket: reads frames, puts events into the inbox, writes what its dispatcher and the previews give it.
 
 use super::answer::{Accepted, Answer, Spoken, code_of, settle};
-use super::dispatch::{Member, Report, ToSocket, WINDOW};
+use super::asker::WordNumber;
+use super::dispatch::{Member, Report, TO_SOCKET_MAX, ToSocket, WINDOW};
 use super::frame::{self, Frame, Inbound, read_frame};
 use super::heard::{BadFrames, End, Paid, pay, take_frame};
 use super::preview::preview;
@@ -88,12 +89,12 @@ enum Wake {
 
 impl Socket {
     pub(super) fn new(app: AppState, socket: WebSocket, admitted: Admitted, wants: &Wants) -> Self {
-        let (me, to_write) = mpsc::channel(2 * WINDOW);
+        let (me, to_write) = mpsc::channel(TO_SOCKET_MAX);
         let keys = app.keys.watch_connectors();
         let locals = app.connector_door.local.watch();
         let (now, touched_at) = (Instant::now(), app.clock.now());
         wants.connection.begin_messages(&admitted.share);
-        let receipts = wants.receipts.then(|| Receipts::begin(&app));
+        let receipts = wants.receipts.then(|| Receipts::begin(&app, &admitted.share));
         Self {
             app,
             socket,
@@ -315,11 +316,11 @@ impl Socket {
         let Accepted { event, spoken, is_duplicate, is_open } = accepted;
         if is_open && self.wants_stream && !self.previewed.contains(&event) {
             self.previewed.push_back(event.clone());
-            preview(&self.app, self.me.clone(), event.clone(), &spoken.inbound);
+            preview(&self.app, &self.admitted.share, self.me.clone(), event.clone(), &spoken.inbound);
         }
         let receipts = self.receipts.as_ref()?;
         let receipt = frame::accepted(&spoken.inbound, &event, is_duplicate, self.app.clock.now());
-        receipts.follow(event, &spoken.inbound);
+        receipts.follow(event, &spoken.inbound.claim.connector_id);
         Some(Message::Text(receipt.into()))
     }
 
@@ -358,8 +359,8 @@ impl Socket {
         }
         self.tell(Report::Asked {
             member: self.id,
-            id: inbound.event.external_message_id.clone(),
-            conversation: inbound.event.topic_key.clone(),
+            id: WordNumber::of(&inbound.event.external_message_id),
+            conversation: WordNumber::of(&inbound.event.topic_key),
         })
         .await?;
         Ok(Answer::Accept(Box::new(Spoken { speaker, inbound: *inbound })))

@@ -21,7 +21,7 @@ fn conversation() -> TopicRef {
 
 async fn answer(store: &Store, new: NewEvent, replies: &[&str]) {
     store.inbox().accept(new, NOW).await.unwrap();
-    let event = store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event;
+    let event = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0).event;
     let end = TurnEnd::Answered(Box::new(FinishedTurn {
         content: "done".to_owned(),
         replies: replies.iter().map(|text| new_reply(&event.topic, text)).collect(),
