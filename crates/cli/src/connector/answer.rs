@@ -86,7 +86,13 @@ impl Connector<'_> {
         let is_answer = !asked.is_empty();
         let mut show_here = |news: News<'_>| match news {
             News::Other(arrival) if is_answer && arrival.topic_key == topic => show(News::Reply(arrival)),
-            news => show(news),
+            News::Preview(_)
+            | News::PreviewVoid
+            | News::Waiting(_)
+            | News::Reply(_)
+            | News::Other(_)
+            | News::Elsewhere(_)
+            | News::Held { .. } => show(news),
         };
         let ended = self.wait(&event, patience, &mut show_here).await?;
         let [asked] = asked.as_slice() else { return Ok((event, ended)) };

@@ -139,7 +139,7 @@ async fn a_call_that_was_denied_is_not_granted() {
     let (desk, asked) = (stage.flow.runtime.approvals(), first_approval(&stage).await);
     desk.decide(asked.clone(), Decision::Denied).await.unwrap();
     assert_eq!(desk.grant(asked, Duration::from_secs(60)).await.unwrap(), Granted::Denied);
-    assert!(desk.grants(10).await.unwrap().is_empty());
+    assert!(desk.grants(PageRequest::newest(10)).await.unwrap().rows.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
