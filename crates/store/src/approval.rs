@@ -17,6 +17,7 @@ mod grant;
 mod question;
 
 pub use grant::{Grant, Granted};
+pub use question::OpenQuestion;
 
 /// Transitions of approvals.
 pub struct Approvals<'a>(pub(crate) &'a Store);
@@ -26,14 +27,6 @@ pub struct Approvals<'a>(pub(crate) &'a Store);
 pub struct AskedApproval {
     pub approval: NewApproval,
     pub prompt: NewReply,
-}
-
-/// A question that is open, and since when the person has it before them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenQuestion {
-    pub approval: Approval,
-    /// `None` while its message is not delivered.
-    pub shown_at: Option<Millis>,
 }
 
 /// What a turn leaves on disk when it begins to wait.
@@ -121,32 +114,6 @@ impl Approvals<'_> {
                 suspend(connection, &event, &suspension, now)?;
                 capacity::left(&event.topic.source);
                 Ok(Suspended::Waits)
-            })
-            .await
-    }
-
-    /// At most `limit` open questions to a person in a topic, the oldest first.
-    pub async fn open_for(
-        &self,
-        topic: TopicRef,
-        user_id: String,
-        now: Millis,
-        limit: u32,
-    ) -> Result<Vec<OpenQuestion>, StoreError> {
-        self.0
-            .read(move |connection| {
-                let sql = format!(
-                    "{SELECT} WHERE a.status = 'pending' AND a.expires_at > ?1 AND a.source = ?2 AND a.topic_key = ?3
-                     AND a.user_id = ?4 ORDER BY a.created_at, a.rowid LIMIT ?5"
-                );
-                let mut statement = connection.prepare_cached(&sql)?;
-                let bound = params![now.0, topic.source, topic.topic_key, user_id, limit];
-                let rows = statement.query_map(bound, |row| Ok(read(row)))?;
-                let open = |approval: Approval| {
-                    let shown_at = shown_at(connection, &approval.id)?;
-                    Ok(OpenQuestion { approval, shown_at })
-                };
-                rows.map(|row| row?.and_then(open)).collect()
             })
             .await
     }
@@ -475,18 +442,6 @@ fn tell(
     // It belongs to the event that asked, so that its trace shows the answer too.
     outbox::queue(connection, &reply, event_of(connection, &approval.id)?, now)?;
     Ok(())
-}
-
-/// When the message that asks was delivered.
-fn shown_at(connection: &Connection, id: &ApprovalId) -> Result<Option<Millis>, StoreError> {
-    let delivered: Option<Option<i64>> = connection
-        .prepare_cached(
-            "SELECT delivered_at FROM pending_approvals JOIN outbox_messages ON outbox_messages.id = prompt_id
-             WHERE pending_approvals.id = ?1 AND outbox_messages.status = 'delivered'",
-        )?
-        .query_row([id.as_str()], |row| row.get(0))
-        .optional()?;
-    Ok(delivered.flatten().map(Millis))
 }
 
 fn event_of(connection: &Connection, id: &ApprovalId) -> Result<i64, StoreError> {
