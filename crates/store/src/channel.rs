@@ -32,6 +32,17 @@ pub struct ChannelLine {
     pub last_message_at: Millis,
 }
 
+/// A source whose channel was forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The channel that it was.
+    pub channel: String,
+    /// Messages that still wait for a connector of it.
+    pub waiting: u64,
+    /// Messages that may no longer leave.
+    pub suppressed: u64,
+}
+
 /// A topic in which nothing was said for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdleTopic {
@@ -57,18 +68,10 @@ impl Channels<'_> {
         self.0.write(move |connection| learn_source(connection, source, channel)).await
     }
 
-    /// Forgets which channel a source is; gives the channel that it was.
-    pub async fn forget_source(&self, source: String) -> Result<Option<String>, StoreError> {
-        self.0
-            .write(move |connection| {
-                let channel = connection
-                    .prepare_cached("DELETE FROM channel_sources WHERE source = ?1 RETURNING channel")?
-                    .query_row([source], |row| row.get(0))
-                    .optional()?;
-                topic::refresh_all(connection)?;
-                Ok(channel)
-            })
-            .await
+    /// Forgets which channel a source is. What waits for it and may no longer leave is suppressed with it, as when modes
+    /// change; the rest waits for the next connector of the source.
+    pub async fn forget_source(&self, source: String, now: Millis) -> Result<Option<Forgotten>, StoreError> {
+        self.0.write(move |connection| forget_source(connection, &source, now)).await
     }
 
     /// The channel of each source that was learned.
@@ -251,6 +254,26 @@ fn set_modes(connection: &Connection, settings: &ChannelSettings, now: Millis) -
         topic::refresh_all(connection)?;
     }
     suppress_waiting(connection, now)
+}
+
+fn forget_source(
+    connection: &Connection,
+    source: &str,
+    now: Millis,
+) -> Result<Option<Forgotten>, StoreError> {
+    let channel = connection
+        .prepare_cached("DELETE FROM channel_sources WHERE source = ?1 RETURNING channel")?
+        .query_row([source], |row| row.get(0))
+        .optional()?;
+    let Some(channel) = channel else { return Ok(None) };
+    topic::refresh_all(connection)?;
+    let suppressed = suppress_waiting(connection, now)? as u64;
+    let waiting = connection
+        .prepare_cached(
+            "SELECT count(*) FROM outbox_messages WHERE source = ?1 AND status IN ('pending', 'leased')",
+        )?
+        .query_row([source], |row| row.get(0))?;
+    Ok(Some(Forgotten { channel, waiting, suppressed }))
 }
 
 fn all_modes(connection: &Connection) -> Result<Vec<(String, String)>, StoreError> {
