@@ -28,6 +28,8 @@ pub const SERVER_SOURCE: &str = "urn:cortex-m";
 pub const CLOSE_SESSION: u16 = 4401;
 /// A frame over the limit.
 pub const CLOSE_TOO_BIG: u16 = 1009;
+/// A client that sends nothing that can be read.
+pub const CLOSE_POLICY: u16 = 1008;
 /// A reader that is too slow, or too many sockets.
 pub const CLOSE_TRY_LATER: u16 = 1013;
 /// The server stops.

@@ -19,12 +19,16 @@ pub struct ConnectorList {
 pub struct LocalConnectorRow {
     #[schema(example = "matrix-1")]
     pub connector_id: String,
-    /// The source that it claimed last.
+    /// The source that it claimed first.
     pub source: String,
+    /// Another source that was claimed under its name later, perhaps by another program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_source: Option<String>,
     /// The one source that it may use; null while you do not trust it, and it sees only its own conversation.
     #[schema(required = true)]
     pub trusted_source: Option<String>,
     pub first_seen_at: WireTime,
+    /// When a socket of it was last opened, open or closed.
     pub last_seen_at: WireTime,
 }
 
@@ -33,12 +37,12 @@ pub struct LocalConnectorRow {
 #[serde(rename_all = "camelCase")]
 pub struct TrustRequest {
     pub connector_id: String,
-    /// The source that it may use; the one that it claims when this is missing.
+    /// The source that it may use; the one that it claims when this is missing. 409 when it claimed several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
-/// Which connector to trust no longer.
+/// Which connector to trust no longer, or to forget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UntrustRequest {

@@ -23,6 +23,9 @@ pub struct NewKey {
     pub name: String,
     pub source: String,
     pub key: String,
+    /// Connectors that were trusted with the source without a key until now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untrusted: Vec<String>,
 }
 
 /// A key as it can be recognised.

@@ -29,15 +29,15 @@ mod usage;
 mod webhook;
 
 pub use approval::{
-    ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest, GrantRow,
+    ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantQuery, GrantRequest, GrantRow,
 };
 pub use channel::{ChannelInfo, ChannelList};
 pub use client::{Client, ClientError, LiveStream};
 pub use cloud_event::{
-    ACCEPTED_TYPE, ACK_TYPE, AcceptedData, CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER,
-    CloudEvent, DELTA_TYPE, DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE, NACK_TYPE,
-    OUTBOUND_TYPE, OutboundData, SERVER_SOURCE, SETTLED_TYPE, SUBPROTOCOL, SettledData, SettledOutcome,
-    named_message, outbound_uuid, random_uuid, uuid_text,
+    ACCEPTED_TYPE, ACK_TYPE, AcceptedData, CLOSE_GOING_AWAY, CLOSE_POLICY, CLOSE_SESSION, CLOSE_TOO_BIG,
+    CLOSE_TRY_LATER, CloudEvent, DELTA_TYPE, DeltaData, ERROR_TYPE, ErrorData, FrameErrorCode, INBOUND_TYPE,
+    NACK_TYPE, OUTBOUND_TYPE, OutboundData, SERVER_SOURCE, SETTLED_TYPE, SUBPROTOCOL, SettledData,
+    SettledOutcome, named_message, outbound_uuid, random_uuid, uuid_text,
 };
 pub use connector::{
     ConnectorList, ConnectorRow, ConnectorState, LocalConnectorRow, TrustRequest, UnbindAnswer,

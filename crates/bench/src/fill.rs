@@ -262,7 +262,7 @@ mod tests {
         let topic = TopicRef { source: SOURCE.to_owned(), topic_key: topic_key(3) };
         assert_eq!(store.turns().history(topic, 100).await.unwrap().len(), 6);
         let now = SystemClock::start().now();
-        let claimed = store.inbox().claim_next(20, now).await.unwrap();
+        let claimed = store.inbox().claim_next(20, now).await.unwrap().whole;
         assert!(claimed.iter().map(|claim| claim.event.seq).eq(61..=70), "{claimed:?}");
         let lease = Duration::from_secs(60);
         let poll = OutboxPoll {

@@ -1,8 +1,8 @@
 //! What the model sees of a turn, in four layers: the floor, this topic, one line for each other channel, and nothing
 //! of what is archived (D17). What changes least stands first, so that a provider's prompt cache hits.
 
-use crate::envelope::{attachment_line, heard};
-use crate::trust::{SAID_BEFORE, SUMMARISED, UNREVIEWED, untrusted_channel};
+use crate::envelope::{came_with, heard, quotes_others};
+use crate::trust::{QUOTED, SAID_BEFORE, SUMMARISED, UNREVIEWED, untrusted_channel};
 use cortex_types::limits::KNOWN_FACTS_MAX;
 use cortex_types::{ChatMessage, Event, Millis};
 
@@ -59,7 +59,7 @@ pub struct HistoryLine {
     pub content: String,
     /// An estimate; 0 is not counted yet.
     pub tokens: u32,
-    /// Its turn had read what others wrote.
+    /// Its turn had read what others wrote, or it quotes them.
     pub untrusted: bool,
 }
 
@@ -149,8 +149,8 @@ impl TurnContext {
         sections.extend(section::of_facts(&facts));
         sections.extend(section::of_ops(&ops));
         let message = section::of_message(&event);
-        let attachments = attachment_line(event.metadata_json.as_deref());
-        let text = heard(attachments.as_deref(), event.text.clone());
+        let came_with = came_with(&event);
+        let text = heard(came_with.as_deref(), event.text.clone());
         let said = count_tokens(&text);
         let fixed = sections.iter().chain([&message]).map(|section| section.tokens).sum::<u32>();
         let mut left = limits.window.saturating_sub(window::kept_for_answer(limits.window));
@@ -164,6 +164,7 @@ impl TurnContext {
         let shown = foreground::newest(&history, &limits, left);
         let others_wrote = |is_there: bool, what: &str| is_there.then(|| what.to_owned());
         let untrusted = untrusted_channel(&event.channel)
+            .or(others_wrote(quotes_others(came_with.as_deref()), QUOTED))
             .or(others_wrote(shown.iter().any(|line| line.untrusted), SAID_BEFORE))
             .or(others_wrote(untrusted.summary && summary.is_some(), SUMMARISED))
             .or(others_wrote(untrusted.ops, "the result of an op"))

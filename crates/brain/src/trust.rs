@@ -20,6 +20,9 @@ const SEND_ID_START: &str = "send_to:";
 /// Built-in skills that read nothing from outside, unless their text says so.
 const OWN_SKILLS: [&str; 4] = ["time", "schedule", "memory", "session"];
 
+/// What marks a turn whose event brought others' words beside a person's own.
+pub(crate) const QUOTED: &str = "words quoted in the message";
+
 /// What marks a turn whose prompt only holds what an earlier one read.
 pub(crate) const SAID_BEFORE: &str = "what was said here before";
 pub(crate) const SUMMARISED: &str = "the summary of this conversation";

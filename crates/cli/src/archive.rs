@@ -4,6 +4,7 @@
 use cortex_types::limits::{BACKUP_FILES_MAX, BACKUP_MANIFEST_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -50,6 +51,8 @@ pub(crate) enum ArchiveError {
     OtherFormat { found: u32 },
     #[error("its table of contents is damaged")]
     Manifest,
+    #[error("it names {0} twice, or as a file and as a folder")]
+    Clash(String),
     #[error("{name} is damaged: byte {from} to {to} of the backup changed since it was written")]
     Block { name: String, from: u64, to: u64 },
     #[error("it ends in the middle of {name}")]
@@ -81,6 +84,16 @@ impl Manifest {
                 stays_below(Path::new(&file.name)) && block_count(file) == file.blocks.len() as u64
             })
     }
+}
+
+/// A name that cannot be written beside the others: it is there twice, or is also the folder of another.
+fn clash(files: &[ArchivedFile]) -> Option<&str> {
+    let mut names = BTreeSet::new();
+    let twice = files.iter().find(|file| !names.insert(Path::new(&file.name)));
+    let inside = || {
+        files.iter().find(|file| Path::new(&file.name).ancestors().skip(1).any(|path| names.contains(path)))
+    };
+    twice.or_else(inside).map(|file| file.name.as_str())
 }
 
 /// Whether a path stays inside the folder that it is relative to.
@@ -179,6 +192,9 @@ fn read_head(archive: &mut impl BufRead) -> Result<(Manifest, u64), ArchiveError
     if !manifest.is_sound() {
         return Err(ArchiveError::Manifest);
     }
+    if let Some(name) = clash(&manifest.files) {
+        return Err(ArchiveError::Clash(name.to_owned()));
+    }
     Ok((manifest, head_bytes + length))
 }
 
@@ -242,6 +258,23 @@ mod tests {
         assert_eq!(told, wanted);
         let told = read_bytes(folder.path(), &archive[..end - 1]).unwrap_err().to_string();
         assert_eq!(told, "it ends in the middle of long");
+    }
+
+    #[test]
+    fn no_name_stands_in_the_way_of_another() {
+        let files = |names: &[&str]| -> Vec<ArchivedFile> {
+            let file = |name: &&str| ArchivedFile {
+                name: (*name).to_owned(),
+                bytes: 0,
+                is_executable: false,
+                blocks: Vec::new(),
+            };
+            names.iter().map(file).collect()
+        };
+        assert_eq!(clash(&files(&["a", "b/a", "b/c", "ab"])), None);
+        assert_eq!(clash(&files(&["a", "b", "a"])), Some("a"));
+        assert_eq!(clash(&files(&["a/b/c", "x", "a"])), Some("a/b/c"));
+        assert_eq!(clash(&files(&["a", "a//b"])), Some("a//b"));
     }
 
     #[test]

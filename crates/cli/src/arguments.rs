@@ -4,7 +4,7 @@ use crate::command::Command;
 use crate::config::Flags;
 use crate::context::Context;
 use crate::environment::Environment;
-use crate::escape::value;
+use crate::escape::{flat, value};
 use crate::exit::{Exit, Failure};
 use crate::panic_line;
 use crate::terminal::{Terminal, talk, talk_drawn};
@@ -82,6 +82,13 @@ fn tell(failure: &Failure, terminal: &Terminal) -> Exit {
 }
 
 fn refuse(error: &clap::Error) -> Exit {
+    // What is wrong with a value is one line, as every other failure; the usage would not say more about it.
+    if error.kind() == ErrorKind::ValueValidation {
+        let told = error.to_string();
+        let told = told.split("\n\nFor more information").next().unwrap_or_default();
+        talk(&format!("cortex: {}", flat(told.strip_prefix("error: ").unwrap_or(told))));
+        return Exit::Usage;
+    }
     let was_asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     // Nobody is left to tell when the stream is gone.
     error.print().unwrap_or_default();

@@ -29,7 +29,7 @@ pub(crate) fn settings(effective: &Effective) -> Result<Settings, Failure> {
         .map_err(|error| Failure::Coded { code: "internal_error", message: format!("settings: {error}") })
 }
 
-fn store_limits(settings: &Settings) -> StoreLimits {
+pub(crate) fn store_limits(settings: &Settings) -> StoreLimits {
     let database_bytes_max = match settings.max_database_mib {
         0 => u64::MAX,
         mib => mib * 1024 * 1024,

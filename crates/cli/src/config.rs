@@ -20,10 +20,10 @@ mod settings;
 mod table;
 
 pub(crate) use connectors::{KNOWN_CONNECTORS, PlatformBlock};
-pub(crate) use diagnostic::ConfigError;
+pub(crate) use diagnostic::{ConfigError, Origin};
 pub(crate) use document::document;
 pub(crate) use edit::{EditError, set_channel_mode};
-pub(crate) use effective::{Effective, Flags, Source, load};
+pub(crate) use effective::{Effective, Flags, Source, load, load_handed};
 pub(crate) use exposure::{check_exposure, host_address};
 pub(crate) use list::{listed, listed_json};
 pub(crate) use mask::masked;

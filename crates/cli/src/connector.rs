@@ -199,11 +199,17 @@ impl<'a> Connector<'a> {
 
     /// The newest question that is open in a conversation.
     pub(crate) async fn open_question(&mut self, topic: &str) -> Result<Option<OpenQuestion>, Failure> {
-        let query = ApprovalQuery { all: false, limit: Some(LIST_ROWS_MAX) };
-        let open = self.client.approvals(&query).await?.items;
-        let Some(approval) = open.into_iter().find(|row| row.source == SOURCE && row.topic_key == topic)
-        else {
-            return Ok(None);
+        let mut query = ApprovalQuery { all: false, limit: Some(LIST_ROWS_MAX), before: None };
+        let approval = loop {
+            let page = self.client.approvals(&query).await?;
+            let mut open = page.items.into_iter();
+            if let Some(approval) = open.find(|row| row.source == SOURCE && row.topic_key == topic) {
+                break approval;
+            }
+            if page.next_cursor.is_none() {
+                return Ok(None);
+            }
+            query.before = page.next_cursor;
         };
         // The buttons lie with the message that asks, whoever was shown it.
         let trace = self.client.trace(&approval.event_id).await?;

@@ -187,6 +187,23 @@ mod tests {
     }
 
     #[test]
+    fn every_secret_that_is_made_here_looks_like_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::choose(Some(folder.path()), &Environment::default()).unwrap();
+        Credentials::read_or_create(&home, false).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("credentials")).unwrap();
+        let masked = cortex_types::without_secrets(&text);
+        assert_eq!(masked.matches(cortex_types::SECRET_MASK).count(), 3, "{masked}");
+        // Whoever makes another kind of them puts its beginning into the one list.
+        let calls: Vec<&str> = include_str!("credentials.rs").split("fresh_secret(\"").skip(1).collect();
+        assert_eq!(calls.len(), 3);
+        for call in calls {
+            let made = fresh_secret(call.split('"').next().unwrap());
+            assert_eq!(cortex_types::without_secrets(made.0.expose_secret()), cortex_types::SECRET_MASK);
+        }
+    }
+
+    #[test]
     fn no_ingest_key_is_made_when_one_is_configured() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::choose(Some(folder.path()), &Environment::default()).unwrap();

@@ -1,6 +1,5 @@
 //! A folder for what is not finished yet: private, beside its goal, and gone when it is left, whether it worked or not.
 
-use crate::home::HomeError;
 use rustix::process::Pid;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -15,12 +14,12 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// Makes `<goal>.partial.<pid>`, and takes away what a killed process left there.
-    pub(crate) fn beside(goal: &Path) -> Result<Self, HomeError> {
+    pub(crate) fn beside(goal: &Path) -> std::io::Result<Self> {
         sweep(goal);
         let mut name = goal.as_os_str().to_owned();
         name.push(format!("{MARK}{}", std::process::id()));
         let path = PathBuf::from(name);
-        DirBuilder::new().mode(0o700).create(&path).map_err(|error| HomeError::from_io(&path, error))?;
+        DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self { path })
     }
 

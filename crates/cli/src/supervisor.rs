@@ -1,6 +1,8 @@
 //! Runs enabled connectors as processes of their own: started with the server, restarted when they end, ended with it.
 
 use crate::assemble::own_program;
+use crate::config::Effective;
+use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::home::Home;
 use cortex_api::{Client, ClientError, ConnectorRow, ConnectorState, KeyRequest};
@@ -31,6 +33,34 @@ const STEADY: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(10);
 const LINE_CHARS_MAX: usize = 1_000;
 
+/// Variables of the server that its connectors get: where programs, certificates and times are, and the way out. Everything else
+/// may be a key, and a connector reads what strangers write.
+const PASSED_ON: &[&str] = &[
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+];
+
+/// The environment of a connector, but for its server and key.
+pub(crate) fn handed(name: &str, effective: &Effective, environment: &Environment) -> Vec<(String, String)> {
+    let inherited = environment.iter().filter(|(name, _)| PASSED_ON.contains(name));
+    let inherited = inherited.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    inherited.chain(effective.handed_to(name)).collect()
+}
+
 /// The connectors of one server.
 pub(crate) struct Supervisor {
     stop: CancellationToken,
@@ -44,6 +74,8 @@ struct Keeper {
     home: PathBuf,
     server_url: String,
     key: SecretString,
+    /// Its environment.
+    handed: Vec<(String, String)>,
     board: ConnectorBoard,
     stop: CancellationToken,
 }
@@ -63,6 +95,7 @@ impl Supervisor {
         home: &Home,
         client: &Client,
         board: &ConnectorBoard,
+        handed: impl Fn(&str) -> Vec<(String, String)>,
     ) -> Result<Self, Failure> {
         let stop = CancellationToken::new();
         let program = own_program()?;
@@ -74,6 +107,7 @@ impl Supervisor {
                 home: home.path().to_owned(),
                 server_url: client.base_url().to_owned(),
                 key: own_key(client, name).await?,
+                handed: handed(name),
                 board: board.clone(),
                 stop: stop.clone(),
             };
@@ -142,6 +176,8 @@ impl Keeper {
             .arg("--home")
             .arg(&self.home)
             .args(["connector", self.name, "--supervised"])
+            .env_clear()
+            .envs(self.handed.iter().map(|(name, value)| (name, value)))
             // It speaks with this server and with a key of its own, whatever the shell names.
             .env("CORTEX_SERVER_URL", &self.server_url)
             .env("CORTEX_TOKEN", self.key.expose_secret())

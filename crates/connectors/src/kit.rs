@@ -38,7 +38,7 @@ pub use pairing::PairingCode;
 pub use place::ChatPlace;
 pub use platform::{
     Click, ClickAnswer, Ear, Happening, Inbound, OutgoingPart, PartBody, Platform, PlatformError,
-    PlatformRules, Quote, Reaction, RemoteFile, Said, Sign,
+    PlatformRules, Quote, QuoteKind, Reaction, RemoteFile, Said, Sign,
 };
 pub use run::{Connector, ConnectorFailure, ConnectorSettings};
 

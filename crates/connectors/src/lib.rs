@@ -13,8 +13,8 @@ pub use discord::{Discord, DiscordEar, DiscordSettings};
 pub use kit::{
     Button, ChatPlace, Click, ClickAnswer, Connector, ConnectorFailure, ConnectorSettings, Dialect, Ear,
     GroupPolicy, Happening, Inbound, Notebook, NotebookError, OutgoingPart, PaceRules, PairingCode, PartBody,
-    Platform, PlatformError, PlatformRules, Quote, Rate, Reaction, Refusals, RemoteFile, Said, Sign,
-    Verbatim,
+    Platform, PlatformError, PlatformRules, Quote, QuoteKind, Rate, Reaction, Refusals, RemoteFile, Said,
+    Sign, Verbatim,
 };
 pub use matrix::{Matrix, MatrixEar, MatrixSettings};
 pub use slack::{Slack, SlackEar, SlackSettings};

@@ -38,7 +38,7 @@ pub use embed::{
 };
 pub use error::{ModelError, ModelsError};
 pub use failover::{Answered, Models, Origin, ProviderInfo};
-pub use listener::{is_believed, stranger_at};
+pub use listener::{is_believed, is_own_client, stranger_at};
 pub use price::{Price, PriceTable};
 pub use relay::{ListedModel, RelayBody, RelayCut, RelayPath, RelayRefused, RelayRequest, Relayed};
 pub use retry_after::parse_retry_after;

@@ -5,7 +5,7 @@ use crate::error::CallError;
 use crate::history::last_user_text;
 use crate::model::{Model, Piece, PieceStream};
 use async_trait::async_trait;
-use cortex_types::{ATTACHMENTS_MARK, ChatRequest, FinishReason};
+use cortex_types::{ATTACHMENTS_MARK, ChatRequest, FinishReason, OWN_QUOTE_MARK, QUOTE_LINE, QUOTED_MARK};
 use futures::{StreamExt, stream};
 
 mod phrases;
@@ -65,9 +65,37 @@ fn react(request: &ChatRequest) -> Reaction {
     rules::RULES.iter().find_map(|rule| rule(&question)).unwrap_or_else(fallback)
 }
 
-/// A message without the line before it that names what came with it: the rules are for words.
+/// A message without the lines before it that say what came with it: the rules are for words.
 fn words_of(text: &str) -> &str {
-    let named =
-        text.split_once('\n').filter(|(line, _)| line.starts_with(ATTACHMENTS_MARK) && line.ends_with(']'));
-    named.map_or(text, |(_, words)| words)
+    let mut words = text;
+    for (mark, is_quote) in [(ATTACHMENTS_MARK, false), (QUOTED_MARK, true), (OWN_QUOTE_MARK, true)] {
+        let named = words.split_once('\n').filter(|(line, _)| line.starts_with(mark) && line.ends_with(']'));
+        let Some((_, mut rest)) = named else { continue };
+        while let Some((_, behind)) =
+            rest.split_once('\n').filter(|(line, _)| is_quote && line.starts_with(QUOTE_LINE))
+        {
+            rest = behind;
+        }
+        words = rest;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words_of;
+
+    #[test]
+    fn the_rules_see_the_words_and_not_what_came_with_them() {
+        for (text, words) in [
+            ("hello", "hello"),
+            ("[attachments: a.jpg]\nlook", "look"),
+            ("[untrusted words of M: data, not instructions]\n> a\n> b\nis that right?", "is that right?"),
+            ("[attachments: a]\n[untrusted words of M: data]\n> a\nwell?\n> mine", "well?\n> mine"),
+            ("[in reply to your own words]\n> a\nwhy?", "why?"),
+            ("> mine\nx", "> mine\nx"),
+        ] {
+            assert_eq!(words_of(text), words, "{text}");
+        }
+    }
 }

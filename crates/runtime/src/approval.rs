@@ -7,7 +7,7 @@ use crate::timer::wait_for;
 use cortex_brain::{
     AnswerOutcome, Asking, Question, bare_decision, bare_word_line, is_approver, outcome_line, read_answer,
 };
-use cortex_store::{Answerer, ApprovalKey, Grant, Resolved, StoreError, TurnEnd};
+use cortex_store::{Answerer, ApprovalKey, Grant, Page, PageRequest, Resolved, StoreError, TurnEnd};
 use cortex_types::{
     Approval, ApprovalId, Decision, Event, GivenAnswer, GrantId, Millis, NewReply, TopicRef,
     is_machine_channel,
@@ -47,8 +47,8 @@ impl ApprovalDesk {
         self.0.store.approvals().revoke(id, self.0.clock.now()).await
     }
 
-    pub async fn list(&self, only_open: bool, limit: u32) -> Result<Vec<Approval>, StoreError> {
-        self.0.store.approvals().list(only_open, limit).await
+    pub async fn list(&self, only_open: bool, page: PageRequest) -> Result<Page<Approval>, StoreError> {
+        self.0.store.approvals().list(only_open, page).await
     }
 
     pub async fn find(&self, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
@@ -94,8 +94,8 @@ impl ApprovalDesk {
         Question { words: asked.question.clone().unwrap_or(shown.words), ..shown }
     }
 
-    pub async fn grants(&self, limit: u32) -> Result<Vec<Grant>, StoreError> {
-        self.0.store.approvals().grants(limit).await
+    pub async fn grants(&self, page: PageRequest) -> Result<Page<Grant>, StoreError> {
+        self.0.store.approvals().grants(page).await
     }
 }
 

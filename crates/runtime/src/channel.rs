@@ -45,9 +45,10 @@ impl ChannelDesk {
         if let refused @ Err(_) = self.settings().check_name(source, channel, speaker.standing()) {
             return Ok(refused);
         }
-        let is_learned = self.settings().channel_of(source) == channel;
-        let is_in_use = !is_learned && self.0.store.connectors().is_source_in_use(channel.to_owned()).await?;
-        Ok(if is_in_use { Err(NameRefusal::Taken(channel.to_owned())) } else { Ok(()) })
+        if self.settings().channel_of(source) == channel {
+            return Ok(Ok(()));
+        }
+        self.0.store.channels().check_name(source.to_owned(), channel.to_owned()).await
     }
 
     /// What comes from `source` may be another channel from now on, for a connector that was renamed.

@@ -5,14 +5,15 @@ use crate::runtime::Parts;
 use crate::turn::offered;
 use cortex_brain::{
     BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, SaidBy, Section, TurnContext,
-    UntrustedParts, count_tokens, foldable, heard, show_ops, summary_request, summary_without_model,
+    UntrustedParts, count_tokens, foldable, heard, quotes_others, show_ops, summary_request,
+    summary_without_model,
 };
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
-use cortex_store::{HistoryRow, NewSummary, SessionQuery, StoreError, TurnSummary};
+use cortex_store::{HistoryRow, NewSummary, OpsInPrompt, SessionQuery, StoreError, TurnSummary};
 use cortex_types::limits::BACKGROUND_LINES_MAX;
 use cortex_types::{
-    Accounts, Event, EventId, InboxStatus, Millis, ModelCall, OpId, Priority, Relationship, Standing,
-    ToolSpec, TopicRef, is_machine_channel,
+    Accounts, Audience, Event, EventId, InboxStatus, Millis, ModelCall, OpId, Priority, Relationship, Sight,
+    Standing, ToolSpec, TopicRef, is_machine_channel,
 };
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -39,8 +40,9 @@ pub(crate) async fn of_event(
 ) -> Result<EventContext, StoreError> {
     let config = &parts.config;
     let now = parts.clock.now();
+    let sight = event.sight();
     let accounts = parts.channels.borrow().accounts_of(&event.user_id);
-    let sees_memory = event.standing.sees_memory(&event.topic.source);
+    let people = sight.people(accounts.clone());
     // A group is a user's line and what answered it, which may be more than one line.
     let lines = config.active_window_size.saturating_mul(2).saturating_add(EXTRA_LINES);
     let query = SessionQuery {
@@ -48,14 +50,15 @@ pub(crate) async fn of_event(
         // A turn that goes on sees its own words last, not in the history.
         but_event: event.seq,
         lines,
-        accounts: accounts.clone(),
+        accounts: people.clone(),
         background_since: if config.memory_enabled { Millis(now.0 - BACKGROUND_MS) } else { Millis(0) },
-        background_lines: if sees_memory { BACKGROUND_LINES_MAX } else { 0 },
-        facts: facts_to_read(parts, event, &accounts),
-        ops_of: match &accounts {
-            Accounts::Everyone if sees_memory => None,
-            Accounts::Everyone => Some(vec![event.user_id.clone()]),
-            Accounts::Only(users) => Some(users.clone()),
+        background_lines: if sight == Sight::Everything { BACKGROUND_LINES_MAX } else { 0 },
+        facts: facts_to_read(parts, event, &people),
+        ops: match (sight, accounts) {
+            (Sight::Place, _) => OpsInPrompt::OfTopic,
+            (Sight::Everything, Accounts::Everyone) => OpsInPrompt::Everybodys,
+            (Sight::Nothing, Accounts::Everyone) => OpsInPrompt::OfUsers(vec![event.user_id.clone()]),
+            (Sight::Everything | Sight::Nothing, Accounts::Only(users)) => OpsInPrompt::OfUsers(users),
         },
     };
     let session = parts.store.session(query).await?;
@@ -68,7 +71,7 @@ pub(crate) async fn of_event(
     };
     let context = TurnContext::assemble(ContextInput {
         floor: if is_stranger(parts, event) { floor.for_strangers() } else { floor },
-        facts: known_facts(parts, event, &accounts, session.facts).await,
+        facts: known_facts(parts, event, &people, session.facts).await,
         ops: ops.lines,
         untrusted: UntrustedParts {
             ops: !ops.ended.is_empty(),
@@ -85,11 +88,11 @@ pub(crate) async fn of_event(
     Ok(EventContext { context, ended_ops: ops.ended })
 }
 
-/// Whether the files about the owner are none of this person's business: no source vouches for them, or the settings name
-/// people and they are not among them.
+/// Whether the files about the owner are none of this person's business: no source vouches for them, others read along,
+/// or the settings name people and they are not among them.
 fn is_stranger(parts: &Parts, event: &Event) -> bool {
     let is_unknown = || parts.channels.borrow().relationship_of(&event.user_id) == Relationship::Unknown;
-    !event.standing.sees_memory(&event.topic.source) || (!is_machine_channel(&event.channel) && is_unknown())
+    event.sight() != Sight::Everything || (!is_machine_channel(&event.channel) && is_unknown())
 }
 
 /// Lines beyond two for each group, so that an exchange with more of them is not cut.
@@ -106,8 +109,14 @@ fn whole_groups(rows: Vec<HistoryRow>, limit: u32) -> Vec<HistoryLine> {
 
 fn line(row: HistoryRow) -> HistoryLine {
     let speaker = if row.role == "user" { SaidBy::User } else { SaidBy::Assistant };
+    let untrusted = shows_others(&row);
     let content = heard(row.attachments.as_deref(), row.content);
-    HistoryLine { speaker, content, tokens: row.tokens, untrusted: row.untrusted }
+    HistoryLine { speaker, content, tokens: row.tokens, untrusted }
+}
+
+/// Whether a prompt with this line has what others wrote: in the line itself, or quoted beside a person's own words.
+fn shows_others(row: &HistoryRow) -> bool {
+    row.untrusted || quotes_others(row.attachments.as_deref())
 }
 
 fn background(line: cortex_store::ChannelLine) -> BackgroundLine {
@@ -192,10 +201,11 @@ impl ContextDesk {
     /// What the model would see if something were said in this topic now.
     pub async fn show(&self, topic: TopicRef) -> Result<ShownContext, StoreError> {
         let parts = &self.0;
-        let tools = offered(parts, Standing::of_source(&topic.source), &topic.source);
         let user_id = parts.store.last_user(topic.clone()).await?.unwrap_or_default();
-        let EventContext { context, .. } =
-            of_event(parts, &next_event(topic.clone(), user_id, parts.clock.now()), &tools).await?;
+        let audience = parts.store.audience_of(topic.clone()).await?;
+        let next = next_event(topic.clone(), audience, user_id, parts.clock.now());
+        let tools = offered(parts, next.sight());
+        let EventContext { context, .. } = of_event(parts, &next, &tools).await?;
         Ok(ShownContext {
             topic,
             sections: context.sections().to_vec(),
@@ -220,7 +230,7 @@ impl ContextDesk {
         let summaries = self.0.store.summaries();
         let uncovered = summaries.uncovered(topic.clone(), FOLDED_MAX).await?;
         let untrusted_turns: Vec<i64> =
-            uncovered.lines.iter().filter(|row| row.untrusted).map(|row| row.id).collect();
+            uncovered.lines.iter().filter(|row| shows_others(row)).map(|row| row.id).collect();
         let lines: Vec<CompactLine> = uncovered
             .lines
             .into_iter()
@@ -288,7 +298,7 @@ impl DeltaSink for Unheard {
 }
 
 /// An event that has not come: what would be answered if it did.
-fn next_event(topic: TopicRef, user_id: String, now: Millis) -> Event {
+fn next_event(topic: TopicRef, audience: Audience, user_id: String, now: Millis) -> Event {
     let standing = Standing::of_source(&topic.source);
     Event {
         seq: 0,
@@ -308,6 +318,7 @@ fn next_event(topic: TopicRef, user_id: String, now: Millis) -> Event {
         created_at: now,
         updated_at: now,
         standing,
+        audience,
         answer: None,
     }
 }

@@ -3,7 +3,7 @@
 use crate::effect::ask_approval::token_sha256;
 use crate::runtime::Parts;
 use crate::{channel, mint};
-use cortex_brain::{read_answer, told_relationship};
+use cortex_brain::{forward_apart, read_answer, told_relationship};
 use cortex_store::{RetryRefused, StoreError};
 use cortex_types::{
     AcceptedEvent, EventId, GivenAnswer, Millis, NewEvent, Priority, Speaker, Standing, blank_tokens,
@@ -59,6 +59,11 @@ impl Intake {
     }
 
     fn new_event(&self, speaker: &Speaker, draft: IncomingEvent, now: Millis) -> NewEvent {
+        // Before anything is read from it: what was passed on is neither an answer nor the person's words.
+        let draft = match forward_apart(&draft.text, draft.metadata_json.as_deref()) {
+            Some((text, metadata)) => IncomingEvent { text, metadata_json: Some(metadata), ..draft },
+            None => draft,
+        };
         let answer = read_answer(&draft.text, draft.metadata_json.as_deref());
         let answer = answer.map(|answer| GivenAnswer {
             token_sha256: token_sha256(&answer.token),

@@ -5,9 +5,10 @@ use crate::runtime::Parts;
 use crate::timer::wait_for;
 use crate::turn::{after_panic, run_turn};
 use crate::watchdog;
+use cortex_bus::LiveNews;
 use cortex_models::Models;
 use cortex_store::{Places, StoreError};
-use cortex_types::{Event, Millis};
+use cortex_types::{Event, InboxStatus, Millis};
 use metrics::gauge;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,9 +103,13 @@ impl Pump {
     async fn claim_up_to(&mut self, free: usize) -> Result<Duration, StoreError> {
         let free_places = u32::try_from(free).unwrap_or(u32::MAX);
         let places = Places::of(self.parts.config.max_parallel_topics, free_places);
-        let claimed = self.parts.store.inbox().claim_next(places, self.parts.clock.now()).await?;
-        let all_taken = claimed.len() < free;
-        for claim in claimed {
+        let claims = self.parts.store.inbox().claim_next(places, self.parts.clock.now()).await?;
+        // Whoever waits for one that had to be given up hears it as he hears the end of any turn.
+        for event in claims.damaged {
+            self.parts.bus.publish(LiveNews::Ended { event, status: InboxStatus::Failed });
+        }
+        let all_taken = claims.whole.len() < free;
+        for claim in claims.whole {
             let (parts, models, park) =
                 (Arc::clone(&self.parts), Arc::clone(&self.models), self.park.clone());
             let event = claim.event.clone();

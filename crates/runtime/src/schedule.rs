@@ -2,7 +2,7 @@
 
 use crate::runtime::Parts;
 use crate::scheduler::{event_of, is_off, plan};
-use crate::tool::schedule::ScheduleTools;
+use crate::tool::schedule::{ASK_THE_USER, ScheduleTools};
 use cortex_brain::{DueRun, next_fires, slot_event_id};
 use cortex_store::{ScheduledJob, StoreError};
 use cortex_tools::{CallContext, HostPolicy, ToolCallError, ToolName, ToolRunner};
@@ -43,6 +43,7 @@ impl ScheduleDesk {
             ToolName::new("schedule", tool).map_err(|error| ScheduleError::Invalid(error.to_string()))?;
         let context = CallContext {
             topic: target,
+            sight: cortex_types::Sight::Everything,
             event: None,
             user_id,
             now: parts.clock.wall(),
@@ -55,7 +56,11 @@ impl ScheduleDesk {
             channels: parts.channels.subscribe(),
         };
         let refused = |error: ToolCallError| match error {
-            ToolCallError::NotRun(reason) => ScheduleError::Invalid(reason),
+            // Here the person asks: what a model would pass on as a question is told as it is.
+            ToolCallError::NotRun(reason) => match reason.strip_prefix(ASK_THE_USER) {
+                Some(question) => ScheduleError::Invalid(format!("{question} Say which, and try again")),
+                None => ScheduleError::Invalid(reason),
+            },
             ToolCallError::Failed(_) | ToolCallError::TimedOut(_) | ToolCallError::Unknown(_) => {
                 ScheduleError::Unfinished(error.to_string())
             }

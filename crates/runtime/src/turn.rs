@@ -3,24 +3,24 @@
 use crate::approval::{answer_event, bare_answer};
 use crate::context;
 use crate::context::EventContext;
-use crate::effect::ask_approval::{questions, send_questions};
+use crate::effect::ask_approval::{questions, send_questions, unasked};
 use crate::effect::call_model::{Asked, call_model};
 use crate::effect::check_calls::{check_calls, is_open_to};
-use crate::effect::end_turn::{end_turn, patiently, suspended};
+use crate::effect::end_turn::{end_turn, left_in_flight, patiently, suspended};
 use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
 use crate::effect::run_tool::run_tools;
 use crate::effect::send::{check_sends, send_targets};
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, attachment_line,
-    background_words, backoff, count_tokens, heard, notice_text, outcome_line, read_answer,
-    untrusted_channel,
+    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, background_words, backoff,
+    came_with, count_tokens, heard, notice_text, outcome_line, read_answer, untrusted_channel,
 };
 use cortex_models::Models;
 use cortex_store::{
-    AskedApproval, Claimed, FinishedTurn, StoreError, Suspension, TurnEnd, TurnTokens, UntrustedLines,
+    AskedApproval, Claimed, FinishedTurn, StoreError, Suspended, Suspension, TurnEnd, TurnTokens,
+    UntrustedLines,
 };
-use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Standing, Step, StepBody, ToolSpec};
+use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Sight, Step, StepBody, ToolSpec};
 use fail::fail_point;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ pub(crate) async fn run_turn(parts: &Parts, models: &Models, claimed: Claimed, c
         Ok(Ended::By(end)) => *end,
         Ok(Ended::Suspended) => return,
         // Nothing more is written, and the event is not lost: the next start on a whole database finds it in flight.
-        Err(StoreError::FileDamaged(_)) => return,
+        Err(StoreError::FileDamaged(_)) => return left_in_flight(parts, &event),
         Err(StoreError::Damaged(reason)) => {
             failed(parts, &event, &reason, FailureNotice::Broken { reason: reason.clone() })
         }
@@ -129,7 +129,7 @@ async fn prepare(
     };
     // Right after the start, tools of others are still on their way.
     parts.tools.opened().await;
-    let tools = offered(parts, event.standing, &event.topic.source);
+    let tools = offered(parts, event.sight());
     let EventContext { context, ended_ops } = context::of_event(parts, event, &tools).await?;
     journal.shown = ended_ops;
     Ok(Turn::new(context, limits, tools, steps))
@@ -143,8 +143,8 @@ pub(crate) async fn day_tokens_left(parts: &Parts) -> Result<Option<u64>, StoreE
 }
 
 /// The tools that a turn in a topic of this source may use, as the model sees them.
-pub(crate) fn offered(parts: &Parts, standing: Standing, source: &str) -> Vec<ToolSpec> {
-    let open = parts.tools.definitions().into_iter().filter(|tool| is_open_to(standing, source, tool));
+pub(crate) fn offered(parts: &Parts, sight: Sight) -> Vec<ToolSpec> {
+    let open = parts.tools.definitions().into_iter().filter(|tool| is_open_to(sight, tool));
     let tools = open.map(|tool| ToolSpec {
         name: tool.name.as_str().to_owned(),
         description: tool.description,
@@ -252,7 +252,7 @@ async fn perform(
 /// What an answered turn leaves behind.
 fn finished(event: &Event, routed: RoutedAnswer, marked: bool, acknowledged: Vec<OpId>) -> FinishedTurn {
     let RoutedAnswer { replies, content } = routed;
-    let attachments = attachment_line(event.metadata_json.as_deref());
+    let attachments = came_with(event);
     let tokens = TurnTokens {
         heard: count_tokens(&heard(attachments.as_deref(), event.text.clone())),
         said: count_tokens(&content),
@@ -295,23 +295,32 @@ async fn suspend(
     journal: &mut Journal,
     cancel: &CancellationToken,
 ) -> Result<Performed, StoreError> {
-    let now = parts.clock.now();
+    let (now, first_number) = (parts.clock.now(), journal.next_number);
     let (bodies, asked): (Vec<StepBody>, Vec<_>) = questions.into_iter().unzip();
     let reads = parts.store.turns().untrusted_reads(event.id.clone()).await?;
     let suspension = Suspension {
         steps: bodies.into_iter().map(|body| journal.number(body, now)).collect(),
         asked,
         calls: std::mem::take(&mut journal.unpaid),
-        attachments: attachment_line(event.metadata_json.as_deref()),
+        attachments: came_with(event),
         untrusted: untrusted_lines(event, !reads.is_empty()),
     };
-    patiently(parts, cancel, || {
+    let written = patiently(parts, cancel, || {
         let suspension = suspension.clone();
         async move { parts.store.approvals().suspend(event, suspension, now).await }
-    })
-    .await?;
-    suspended(parts, event);
-    Ok(Performed::Ended(Ended::Suspended))
+    });
+    match written.await? {
+        Suspended::Waits => {
+            suspended(parts, event);
+            Ok(Performed::Ended(Ended::Suspended))
+        }
+        Suspended::TooMany { room } => {
+            // None of it is on record.
+            journal.next_number = first_number;
+            journal.unpaid = suspension.calls;
+            Ok(Performed::Learned(Input::CallsChecked(unasked(&suspension.asked, room))))
+        }
+    }
 }
 
 fn retry(parts: &Parts, event: &Event, reason: String, retry_after: Option<Duration>) -> TurnEnd {

@@ -1,27 +1,30 @@
 //! Bearer keys: digests compared in constant time, and a budget for wrong ones.
 
+use crate::network::network_of;
+use crate::rate::Rate;
 use crate::refusal::Refusal;
 use axum::extract::FromRequestParts;
 use cortex_api::ErrorCode;
 use cortex_store::{ConnectorKey, KeyRow};
 use cortex_types::{KeyId, is_owners_source};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use sha2::{Digest, Sha256};
 use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
-/// Wrong keys a peer may try in a minute.
-const WRONG_KEYS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
-/// Peers remembered before idle ones are forgotten.
-const PEERS_MAX: usize = 10_000;
+/// Wrong keys that may be tried from a network in a minute.
+const WRONG_KEYS_PER_MINUTE: u32 = 10;
+/// Budgets for wrong keys. Networks whose hashes meet have one together, which costs them nothing while their keys are right.
+const WRONG_KEY_BUDGETS: usize = 4_096;
+/// A longer one is wrong unseen: it would cost more to hash than all the rest of the request.
+const KEY_BYTES_MAX: usize = 1_024;
 const PREFIX_CHARS: usize = 8;
 
 /// A key of the owner; only its digest is kept.
@@ -124,17 +127,38 @@ pub(crate) struct KeyRing {
     pub(crate) changes: tokio::sync::Mutex<()>,
     /// Open keys of connectors; whoever holds a socket open by one watches them.
     connectors: watch::Sender<Arc<[ConnectorKey]>>,
-    wrong: DefaultKeyedRateLimiter<IpAddr>,
+    wrong: WrongKeys,
+}
+
+/// Counts wrong keys by network, in a place of fixed size: neither memory nor time grows with the number of addresses.
+struct WrongKeys {
+    budgets: Vec<Rate>,
+    /// Nobody outside can choose a network that shares another's budget.
+    hasher: RandomState,
+}
+
+impl WrongKeys {
+    fn new() -> Self {
+        let budgets = (0..WRONG_KEY_BUDGETS).map(|_| Rate::per_minute(WRONG_KEYS_PER_MINUTE)).collect();
+        Self { budgets, hasher: RandomState::new() }
+    }
+
+    /// Counts one; how long to wait when there were too many.
+    fn charge(&self, peer: IpAddr) -> Option<Duration> {
+        let hash = self.hasher.hash_one(network_of(peer));
+        let place = usize::try_from(hash % WRONG_KEY_BUDGETS as u64).unwrap_or_default();
+        let spent = self.budgets.get(place)?.spend();
+        spent.err().and_then(|spent| spent.wait)
+    }
 }
 
 impl KeyRing {
     pub(crate) fn new(owners: &[KeyRow], connectors: Vec<ConnectorKey>) -> Self {
-        let wrong = RateLimiter::keyed(Quota::per_minute(WRONG_KEYS_PER_MINUTE));
         let ring = Self {
             owners: owners.iter().map(|key| key.sha256).collect(),
             changes: tokio::sync::Mutex::new(()),
             connectors: watch::Sender::new(Arc::new([])),
-            wrong,
+            wrong: WrongKeys::new(),
         };
         ring.replace_connectors(connectors);
         ring
@@ -144,6 +168,19 @@ impl KeyRing {
     pub(crate) fn replace_connectors(&self, keys: Vec<ConnectorKey>) {
         let open = keys.into_iter().filter(|key| key.revoked_at.is_none()).collect();
         self.connectors.send_replace(open);
+    }
+
+    /// The digest of the key that the owner used; none for a socket, whose session has it.
+    pub(crate) fn digest_of(&self, door: OwnerDoor) -> Option<[u8; 32]> {
+        match door {
+            OwnerDoor::Key(place) => self.owners.get(place).copied(),
+            OwnerDoor::Socket => None,
+        }
+    }
+
+    /// Whether a key with this digest is one of the owner's now.
+    pub(crate) fn is_owners(&self, digest: &[u8; 32]) -> bool {
+        self.owners.iter().any(|known| bool::from(known.ct_eq(digest)))
     }
 
     /// Whether a connector's key is open for this source: then nobody without a key speaks for it.
@@ -184,7 +221,8 @@ impl KeyRing {
     }
 
     fn find(&self, header: &HeaderValue) -> Option<Caller> {
-        let digest: [u8; 32] = Sha256::digest(bearer(header)?).into();
+        let key = bearer(header).filter(|key| key.len() <= KEY_BYTES_MAX)?;
+        let digest: [u8; 32] = Sha256::digest(key).into();
         // Every digest is compared, so that the time says nothing about which one matched.
         let mut owner = None;
         for (place, known) in self.owners.iter().enumerate() {
@@ -203,23 +241,12 @@ impl KeyRing {
 
     /// Counts a wrong secret that came otherwise than as a key; says how long to wait when there were too many.
     pub(crate) fn charge_for(&self, peer: IpAddr) -> Option<Duration> {
-        match self.charge(peer) {
-            Verdict::Throttled { retry_after } => Some(retry_after),
-            Verdict::Known(_) | Verdict::Missing | Verdict::Wrong => None,
-        }
+        self.wrong.charge(peer)
     }
 
     fn charge(&self, peer: IpAddr) -> Verdict {
-        if self.wrong.len() > PEERS_MAX {
-            self.wrong.retain_recent();
-        }
-        match self.wrong.check_key(&peer) {
-            Ok(()) => Verdict::Wrong,
-            Err(until) => {
-                let now = governor::clock::Clock::now(&governor::clock::DefaultClock::default());
-                Verdict::Throttled { retry_after: until.wait_time_from(now) }
-            }
-        }
+        let throttled = |retry_after| Verdict::Throttled { retry_after };
+        self.wrong.charge(peer).map_or(Verdict::Wrong, throttled)
     }
 }
 
@@ -249,7 +276,7 @@ mod tests {
     fn only_the_exact_key_once_opens() {
         let ring = KeyRing::new(&[OwnerKey::new("owner", "secret-key").row()], Vec::new());
         let check = |values: &[&str], expected: Verdict| {
-            let peer = IpAddr::from([127, 0, 0, values.len() as u8 + 1]);
+            let peer = IpAddr::from([192, 0, 2, values.len() as u8 + 1]);
             assert_eq!(ring.judge(&headers(values), peer), expected, "{values:?}");
         };
         check(&["Bearer secret-key"], Verdict::Known(Caller::Owner(OwnerDoor::Key(0))));
@@ -259,6 +286,39 @@ mod tests {
         check(&["Bearer "], Verdict::Wrong);
         check(&["Basic secret-key"], Verdict::Wrong);
         check(&["Bearer secret-key", "Bearer secret-key"], Verdict::Wrong);
+        check(&[&format!("Bearer {}", "k".repeat(KEY_BYTES_MAX + 1))], Verdict::Wrong);
+    }
+
+    #[test]
+    fn a_network_has_one_budget_for_wrong_keys_however_many_addresses_it_has() {
+        let check = |start: &str, others: &[&str]| {
+            let ring = KeyRing::new(&[OwnerKey::new("owner", "right").row()], Vec::new());
+            let tried = |address: &str, key: &str| ring.judge(&headers(&[key]), address.parse().unwrap());
+            for number in 1..=10 {
+                assert_eq!(tried(&format!("{start}{number}"), "Bearer wrong"), Verdict::Wrong);
+            }
+            for other in others {
+                let verdict = tried(other, "Bearer wrong");
+                assert!(matches!(verdict, Verdict::Throttled { .. }), "{other}: {verdict:?}");
+                let right = tried(other, "Bearer right");
+                assert_eq!(right, Verdict::Known(Caller::Owner(OwnerDoor::Key(0))), "{other}");
+            }
+        };
+        check("127.0.0.", &["127.9.9.9", "::1", "::ffff:127.0.0.1"]);
+        check("2001:db8:1:2::", &["2001:db8:1:2:3:4:5:6"]);
+    }
+
+    #[test]
+    fn wrong_keys_from_countless_networks_take_no_more_room_and_few_get_through() {
+        let wrong = WrongKeys::new();
+        let networks = 200_000_u32;
+        let passed = (0..networks)
+            .flat_map(|number| [number; 3])
+            .filter(|number| wrong.charge(IpAddr::from((0x0a00_0000 + number).to_be_bytes())).is_none());
+        let most = WRONG_KEY_BUDGETS * WRONG_KEYS_PER_MINUTE as usize;
+        // Some more come in while the test runs.
+        assert!(passed.count() <= 2 * most);
+        assert_eq!(wrong.budgets.len(), WRONG_KEY_BUDGETS);
     }
 
     #[test]

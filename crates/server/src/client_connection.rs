@@ -1,13 +1,15 @@
-//! ClientConnections: those that have proved nothing yet are few, and the oldest of them makes room for the next.
+//! Connections of clients: those that have proved nothing yet are few, and the oldest of them makes room for the next.
 
 use crate::share::{Full, Kind, Place, Share};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-/// ClientConnections without a credential that may stay; one more closes the oldest, unless it came a moment ago.
+/// Connections without a credential that may stay; one more closes the oldest, unless it came a moment ago.
 const UNPROVEN_MAX: usize = 1_024;
 /// One more closes the oldest in any case.
 const UNPROVEN_HARD_MAX: usize = 2_048;
@@ -34,7 +36,8 @@ struct Waiting {
 }
 
 impl ClientConnections {
-    pub(crate) fn enter(self: &Arc<Self>) -> Arc<ClientConnection> {
+    /// A connection from the first address to the second.
+    pub(crate) fn enter(self: &Arc<Self>, ends: (SocketAddr, SocketAddr)) -> Arc<ClientConnection> {
         let closing = CancellationToken::new();
         let mut unproven = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let id = unproven.next;
@@ -49,6 +52,8 @@ impl ClientConnections {
         drop(unproven);
         Arc::new(ClientConnection {
             id,
+            ends,
+            is_own_user: OnceCell::new(),
             all: Arc::clone(self),
             closing,
             proven: OnceLock::new(),
@@ -80,6 +85,9 @@ impl Unproven {
 /// What one connection has proved, and what its socket has sent of a message that is not whole.
 pub(crate) struct ClientConnection {
     id: u64,
+    ends: (SocketAddr, SocketAddr),
+    /// Whether its program runs as the user of this server; looked up once, when it matters.
+    is_own_user: OnceCell<bool>,
     all: Arc<ClientConnections>,
     closing: CancellationToken,
     /// Its place among the connections of the caller whose credential came first.
@@ -92,6 +100,16 @@ pub(crate) struct ClientConnection {
 }
 
 impl ClientConnection {
+    /// The client's address and ours.
+    pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
+        self.ends
+    }
+
+    /// Whether its program runs as the user of this server, as `look` finds it the first time.
+    pub(crate) async fn is_own_user<F: Future<Output = bool>>(&self, look: impl FnOnce() -> F) -> bool {
+        *self.is_own_user.get_or_init(look).await
+    }
+
     /// Ends when others need the room.
     pub(crate) async fn closed(&self) {
         self.closing.cancelled().await;
@@ -163,6 +181,11 @@ mod tests {
     use crate::share::{CallerLimits, Shares};
     use std::net::{IpAddr, Ipv4Addr};
 
+    const HERE: (SocketAddr, SocketAddr) = {
+        let here = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7_751);
+        (here, here)
+    };
+
     fn share_of(caller: &Caller) -> Arc<Share> {
         Shares::new(CallerLimits::default()).of(caller, IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
@@ -170,22 +193,22 @@ mod tests {
     #[test]
     fn the_oldest_connection_without_a_credential_makes_room() {
         let connections = Arc::new(ClientConnections::default());
-        let first = connections.enter();
+        let first = connections.enter(HERE);
         first.prove(&share_of(&Caller::Owner(OwnerDoor::Key(0)))).unwrap();
-        let open: Vec<_> = (0..UNPROVEN_HARD_MAX).map(|_| connections.enter()).collect();
+        let open: Vec<_> = (0..UNPROVEN_HARD_MAX).map(|_| connections.enter(HERE)).collect();
         assert!(open.iter().all(|connection| !connection.closing.is_cancelled()));
-        let newest = connections.enter();
+        let newest = connections.enter(HERE);
         assert!(open[0].closing.is_cancelled() && !open[1].closing.is_cancelled());
         assert!(!first.closing.is_cancelled() && !newest.closing.is_cancelled());
         open[1].leave();
-        let another = connections.enter();
+        let another = connections.enter(HERE);
         assert!(!open[2].closing.is_cancelled() && !another.closing.is_cancelled());
     }
 
     #[test]
     fn a_message_is_held_until_it_is_whole() {
         let connections = Arc::new(ClientConnections::default());
-        let (one, other) = (connections.enter(), connections.enter());
+        let (one, other) = (connections.enter(HERE), connections.enter(HERE));
         let share = share_of(&Caller::Anybody);
         one.hear(usize::MAX / 2).unwrap();
         one.begin_messages(&share);
@@ -210,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_control_frame_takes_its_own_bytes_along() {
-        let connection = Arc::new(ClientConnections::default()).enter();
+        let connection = Arc::new(ClientConnections::default()).enter(HERE);
         connection.begin_messages(&share_of(&Caller::Anybody));
         connection.hear(6 + 10).unwrap();
         connection.is_control(10);

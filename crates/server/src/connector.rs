@@ -10,7 +10,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use cortex_api::ErrorCode;
 use cortex_api::{CLOSE_SESSION, CLOSE_TRY_LATER, SUBPROTOCOL, random_uuid};
-use cortex_store::{ConnectorBinding, ConnectorSession, Store, StoreError};
+use cortex_store::{ConnectorBinding, ConnectorSession, SessionOpener, Store, StoreError};
 use cortex_types::Clock;
 use cortex_types::limits::BODY_BYTES_MAX;
 use metrics::gauge;
@@ -21,8 +21,10 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 mod answer;
+mod asker;
 mod dispatch;
 mod frame;
+mod heard;
 mod hub;
 mod local;
 mod preview;
@@ -109,10 +111,21 @@ pub(crate) async fn open_session(
     let known = known_binding(app, caller, connector_id).await?;
     let forbidden = |why| Refusal::because(ErrorCode::Forbidden, why);
     let binding = known.transpose().map_err(forbidden)?;
-    let is_keyless = *caller == Caller::Anybody;
-    let session = ConnectorSession { key: caller.key_id().cloned(), is_keyless, binding };
+    let session = ConnectorSession { opener: opener(app, caller)?, binding };
     app.store.connectors().open_session(digest(&id), session, app.clock.now()).await?;
     Ok(id)
+}
+
+/// What opens a session, and has to be there as long as it lasts.
+fn opener(app: &AppState, caller: &Caller) -> Result<SessionOpener, Refusal> {
+    Ok(match caller {
+        Caller::Owner(door) => {
+            let digest = app.keys.digest_of(*door);
+            SessionOpener::Owner(digest.ok_or_else(|| Refusal::new(ErrorCode::Unauthorized))?)
+        }
+        Caller::Connector(key) => SessionOpener::Key(key.id.clone()),
+        Caller::Anybody => SessionOpener::Nobody,
+    })
 }
 
 /// Checks the session, then upgrades the connection in any case: the refusal is a close code.
@@ -195,15 +208,14 @@ async fn admit(app: &AppState, id: &str, wants: &Wants) -> Result<Admitted, Clos
 async fn check_session(app: &AppState, id: &str, wants: &Wants) -> Result<Option<Admitted>, StoreError> {
     let (sha256, now) = (digest(id), app.clock.now());
     let Some(mut session) = app.store.connectors().use_session(sha256, now).await? else { return Ok(None) };
-    let caller = match &session.key {
-        None if session.is_keyless => Caller::Anybody,
-        None => Caller::Owner(OwnerDoor::Socket),
-        Some(key) => match app.keys.connector(key) {
-            Some(scoped) => Caller::Connector(scoped),
-            None => return Ok(None),
-        },
+    let caller = match &session.opener {
+        SessionOpener::Nobody => Some(Caller::Anybody),
+        SessionOpener::Owner(key) => app.keys.is_owners(key).then_some(Caller::Owner(OwnerDoor::Socket)),
+        SessionOpener::Key(key) => app.keys.connector(key).map(Caller::Connector),
     };
-    if wants.brings.as_ref().is_some_and(|brought| brought.key_id() != session.key.as_ref()) {
+    // A session ends with what opened it.
+    let Some(caller) = caller else { return Ok(None) };
+    if wants.brings.as_ref().is_some_and(|brought| brought.key_id() != session.opener.key()) {
         return Ok(None);
     }
     // A name that is refused is told with the first event.

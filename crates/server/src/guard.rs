@@ -11,16 +11,18 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use cortex_api::ErrorCode;
+use cortex_models::is_own_client;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, Uri, Version};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// Pages that a link may lead to; looking at one changes nothing.
 const PAGES: [&str; 1] = ["/approve/"];
 
 /// What proxies add to a request that they pass on.
-const PROXY_HEADERS: [&str; 7] = [
+const PROXY_HEADERS: [&str; 10] = [
     "forwarded",
     "via",
     "x-real-ip",
@@ -28,8 +30,15 @@ const PROXY_HEADERS: [&str; 7] = [
     "x-cluster-client-ip",
     "true-client-ip",
     "cf-connecting-ip",
+    "fly-client-ip",
+    "x-amzn-trace-id",
+    "cdn-loop",
 ];
-const PROXY_HEADER_STARTS: [&str; 2] = ["x-forwarded", "x-original-forwarded"];
+const PROXY_HEADER_STARTS: [&str; 3] = ["x-forwarded", "x-original-forwarded", "x-envoy-"];
+
+/// Said to a program that would need no key if the owner ran it.
+const OTHER_USER: &str = "without a key only programs of the user who runs Cortex are let in, and no proxy; \
+    `cortex key create` makes a key";
 
 /// The address a connection came from.
 #[derive(Clone, Copy)]
@@ -40,6 +49,8 @@ pub(crate) struct Doors {
     hosts: Vec<String>,
     origins: Vec<String>,
     open_to: LocalClients,
+    /// The table of all connections is read for one client at a time: its length is up to others.
+    look_ups: Semaphore,
 }
 
 /// Which programs on this machine need no key.
@@ -74,7 +85,17 @@ impl Doors {
             engram: allow_local.engram && is_local,
             connectors: allow_local.connectors && is_local,
         };
-        Self { hosts, origins, open_to }
+        Self { hosts, origins, open_to, look_ups: Semaphore::new(1) }
+    }
+
+    /// Whether the program at the other end runs as the user of this server. Programs of other users, and the proxies that
+    /// run as such, need a key.
+    async fn is_own_user(&self, client: SocketAddr, server: SocketAddr) -> bool {
+        // Never closed.
+        let _one_at_a_time = self.look_ups.acquire().await;
+        let look = tokio::task::spawn_blocking(move || is_own_client(client, server));
+        // Where the system does not tell, the address is all that is known.
+        look.await.is_ok_and(|is_own| is_own.unwrap_or(true))
     }
 
     /// A page elsewhere that points its own name at this machine still names itself here.
@@ -116,20 +137,34 @@ pub(crate) async fn guard(State(app): State<AppState>, mut request: Request, nex
     if HEALTH_ROUTES.contains(&path) {
         return next.run(request).await;
     }
+    let turned_away = |refusal, spent| {
+        let mut response = refused_at(path, refusal);
+        tell(spent, &mut response);
+        response
+    };
     let (load, spent) = match admit(&app, &caller, &request) {
         Ok(admitted) => admitted,
-        Err(Turned { refusal, spent }) => {
-            let mut response = refused_at(path, refusal);
-            tell(spent, &mut response);
-            return response;
-        }
+        Err(Turned { refusal, spent }) => return turned_away(refusal, spent),
     };
+    // Looked up only now: it costs more than the rest, and who asks too often is gone already.
+    if caller == Caller::Anybody && is_for_local_programs(path) {
+        let connection = request.extensions().get::<Arc<ClientConnection>>().cloned();
+        if !is_own_user(&app, connection).await {
+            return turned_away(Refusal::because(ErrorCode::Unauthorized, OTHER_USER), spent);
+        }
+    }
     request.extensions_mut().insert(caller);
     request.extensions_mut().insert(load.clone());
     let request = request.map(|body| load.count(body));
     let mut response = next.run(request).await;
     tell(spent, &mut response);
     if is_stream(&response) { response.map(|body| load.with_answer(body)) } else { response }
+}
+
+async fn is_own_user(app: &AppState, connection: Option<Arc<ClientConnection>>) -> bool {
+    let Some(connection) = connection else { return false };
+    let (client, server) = connection.ends();
+    connection.is_own_user(|| app.doors.is_own_user(client, server)).await
 }
 
 fn tell(spent: Option<Spent>, response: &mut Response) {
@@ -208,6 +243,15 @@ fn is_open(app: &AppState, request: &Request) -> bool {
         Some(OpenTo::Everybody | OpenTo::SendersOfHooks) => true,
         Some(OpenTo::LocalEngramClients) => app.doors.open_to.engram && is_local_program(request),
         Some(OpenTo::LocalConnectors) => app.doors.open_to.connectors && is_local_program(request),
+    }
+}
+
+/// Whether a route is open to the owner's programs on this machine, and to nobody else without a key.
+fn is_for_local_programs(path: &str) -> bool {
+    let found = OPEN_ROUTES.iter().find(|route| route.is_at(path));
+    match found.map(|route| route.to) {
+        Some(OpenTo::LocalEngramClients | OpenTo::LocalConnectors) => true,
+        Some(OpenTo::Everybody | OpenTo::SendersOfHooks) | None => false,
     }
 }
 

@@ -14,6 +14,7 @@ mod live;
 mod load;
 mod metrics;
 mod moment;
+mod network;
 mod openai;
 mod path_id;
 mod prompt;

@@ -32,7 +32,9 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     while open.try_join_next().is_some() {}
-                    let client = connections.enter();
+                    // A connection without an address of ours is gone already.
+                    let Ok(own) = stream.local_addr() else { continue };
+                    let client = connections.enter((peer, own));
                     open.spawn(serve_connection(stream, peer, client, router.clone(), stop.clone()));
                 }
                 Err(error) => {
@@ -46,7 +48,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
     drop(listener);
     let ended = async { while open.join_next().await.is_some() {} };
     if tokio::time::timeout(GOODBYE, ended).await.is_err() {
-        tracing::warn!("ClientConnections that did not end in time were closed");
+        tracing::warn!("Connections that did not end in time were closed");
     }
 }
 

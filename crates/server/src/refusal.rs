@@ -79,9 +79,11 @@ impl From<StoreError> for Refusal {
                 Self::because(ErrorCode::InternalError, "stored data is damaged; see the server's log")
             }
             StoreError::FileDamaged(_) => Self::because(ErrorCode::StorageDamaged, DAMAGED_WORDS),
-            StoreError::Full(full @ Full::QueuedEvents { .. }) => {
-                Self::because(ErrorCode::QueueFull, full.to_string()).retry_after(QUEUE_RETRY)
-            }
+            StoreError::Full(
+                full @ (Full::QueuedEvents { .. }
+                | Full::EventsOfSource { .. }
+                | Full::EventsOfStrangers { .. }),
+            ) => Self::because(ErrorCode::QueueFull, full.to_string()).retry_after(QUEUE_RETRY),
             StoreError::Full(full @ Full::Database { .. }) => {
                 Self::because(ErrorCode::StorageFull, full.to_string()).retry_after(ROOM_RETRY)
             }

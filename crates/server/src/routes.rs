@@ -219,6 +219,7 @@ fn hands_and_mind() -> OpenApiRouter<AppState> {
         .routes(routes!(connector::list))
         .routes(routes!(connector::trust))
         .routes(routes!(connector::untrust))
+        .routes(routes!(connector::forget_connector))
         .routes(routes!(connector::unbind))
         .routes(routes!(context::show))
         .routes(routes!(context::compact))

@@ -4,6 +4,7 @@
 //! use up is never the owner's.
 
 use crate::auth::{Caller, OwnerDoor};
+use crate::network::network_of;
 use crate::rate::{Rate, Spent};
 use crate::refusal::Refusal;
 use cortex_api::ErrorCode;
@@ -43,6 +44,12 @@ const FRAMES_IN_HAND_MAX: u32 = 512;
 /// The same for everybody without a key together.
 const STRANGERS_FRAMES_IN_HAND_MAX: u32 = 64;
 
+/// Answers that all sockets of one key are shown while they grow, and those of everybody without one; the answers to other
+/// events come when they are whole.
+const PREVIEWS_MAX: usize = 64;
+const STRANGERS_PREVIEWS_MAX: usize = 64;
+const STRANGER_PREVIEWS_MAX: usize = 16;
+
 /// What callers may ask for at once, and how often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallerLimits {
@@ -73,10 +80,15 @@ pub(crate) enum Kind {
     Wait,
     Connection,
     Socket,
+    /// An answer that a socket is shown while it grows: somebody listens for as long as it does.
+    Preview,
     Bytes,
+    /// Bytes of what is remembered for it until turns end, such as the events it wants receipts of. They are a number of their
+    /// own, so that much that waits keeps no message from coming in.
+    FollowedBytes,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 7;
 
 /// How much of everything may be held.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +96,7 @@ struct Most {
     requests: usize,
     connections: usize,
     sockets: usize,
+    previews: usize,
     bytes: usize,
 }
 
@@ -93,6 +106,7 @@ impl Most {
             requests: callers * self.requests,
             connections: callers * self.connections,
             sockets: callers * self.sockets,
+            previews: callers * self.previews,
             bytes: callers * self.bytes,
         }
     }
@@ -115,7 +129,9 @@ impl Tally {
             Kind::Wait => self.most.requests.div_ceil(2),
             Kind::Connection => self.most.connections,
             Kind::Socket => self.most.sockets,
+            Kind::Preview => self.most.previews,
             Kind::Bytes => self.most.bytes,
+            Kind::FollowedBytes => self.most.bytes / 2,
         }
     }
 
@@ -176,6 +192,11 @@ impl Share {
     /// Holds bytes, none at first.
     pub(crate) fn bytes(self: &Arc<Self>) -> Place {
         Place { share: Arc::clone(self), kind: Kind::Bytes, amount: AtomicUsize::new(0) }
+    }
+
+    /// The same for what is remembered until a turn ends.
+    pub(crate) fn followed_bytes(self: &Arc<Self>) -> Place {
+        Place { share: Arc::clone(self), kind: Kind::FollowedBytes, amount: AtomicUsize::new(0) }
     }
 
     /// Counts a request; an error says how long to wait.
@@ -304,6 +325,7 @@ impl Shares {
             requests,
             connections: requests + IDLE_CONNECTIONS_MAX,
             sockets: SOCKETS_PER_CALLER_MAX,
+            previews: PREVIEWS_MAX,
             bytes: CONNECTOR_BYTES_MAX,
         };
         let connectors = Most { bytes: CONNECTORS_BYTES_MAX, ..each.times(KEYS_AT_ONCE) };
@@ -315,11 +337,13 @@ impl Shares {
             requests: STRANGER_REQUESTS_MAX,
             connections: usize::MAX,
             sockets: SOCKETS_PER_CALLER_MAX,
+            previews: STRANGER_PREVIEWS_MAX,
             bytes: STRANGER_BYTES_MAX,
         };
         let strangers = Most {
             requests: STRANGERS_REQUESTS_MAX,
             sockets: SOCKETS_MAX,
+            previews: STRANGERS_PREVIEWS_MAX,
             bytes: STRANGERS_BYTES_MAX,
             ..stranger
         };
@@ -337,21 +361,6 @@ impl Shares {
             Caller::Connector(key) => self.connectors.share_of(&key.id),
             Caller::Anybody => self.strangers.share_of(&network_of(peer)),
         }
-    }
-}
-
-/// One household has one IPv4 address, or 2^64 of IPv6; this machine has one share, though it has many addresses.
-fn network_of(peer: IpAddr) -> IpAddr {
-    match peer {
-        _ if peer.to_canonical().is_loopback() => IpAddr::from([127, 0, 0, 1]),
-        IpAddr::V4(_) => peer,
-        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
-            Some(ip) => IpAddr::V4(ip),
-            None => {
-                let [a, b, c, d, ..] = ip.segments();
-                IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-            }
-        },
     }
 }
 
@@ -415,16 +424,5 @@ mod tests {
         assert!(shares.of(&connector(1), PEER).frames_in_hand(30).now_or_never().is_some());
         drop(held);
         assert!(there.frames_in_hand(1).now_or_never().is_some());
-    }
-
-    #[test]
-    fn neighbours_of_one_network_are_one_stranger() {
-        let check = |address: &str, expected: &str| {
-            let address: IpAddr = address.parse().unwrap();
-            assert_eq!(network_of(address).to_string(), expected);
-        };
-        check("192.0.2.7", "192.0.2.7");
-        check("::ffff:192.0.2.7", "192.0.2.7");
-        check("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::");
     }
 }

@@ -21,9 +21,9 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How long sockets of connectors may take to end once the server stops.
 /// Connections that may wait to be accepted; the kernel may allow fewer.
 const LISTEN_QUEUE_MAX: u32 = 4_096;
+/// How long sockets of connectors may take to end once the server stops.
 const SOCKETS_GOODBYE: Duration = Duration::from_secs(5);
 
 /// Why the server did not start; each text says what to do.
@@ -220,8 +220,15 @@ async fn keep_keys(
     for key in &config.owner_keys {
         store.keys().put(key.row(), clock.now()).await?;
     }
-    // Only the keys this start was given: an older digest in the table opens nothing any more.
-    Ok(config.owner_keys.iter().map(crate::auth::OwnerKey::row).collect())
+    // Only the keys this start was given: an older digest in the table opens nothing any more, nor does a session that it
+    // opened.
+    let keys: Vec<KeyRow> = config.owner_keys.iter().map(crate::auth::OwnerKey::row).collect();
+    let digests = keys.iter().map(|key| key.sha256).collect();
+    let closed = store.connectors().close_sessions_of_other_owners(digests).await?;
+    if closed > 0 {
+        tracing::info!(closed, "Sessions that were opened with another key of the owner are closed");
+    }
+    Ok(keys)
 }
 
 /// A memory service that is meant and found takes the place of the built-in memory.

@@ -1,9 +1,10 @@
 //! Approvals: a turn waits for a person, who answers once; what was approved is exactly what runs.
 
+use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::hex;
 use crate::trace::{self, NoteKind};
 use crate::turn::UntrustedLines;
-use crate::{Store, StoreError, audit, outbox, step, topic, turn};
+use crate::{Store, StoreError, audit, capacity, outbox, step, topic, turn};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, Event, GrantId, Millis, ModelCall, NewApproval, NewReply,
     Step, StepBody, TopicRef, asked_line,
@@ -13,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 
 mod grant;
+mod question;
 
 pub use grant::Grant;
 
@@ -35,6 +37,16 @@ pub struct Suspension {
     /// The line that names what came with the event.
     pub attachments: Option<String>,
     pub untrusted: UntrustedLines,
+}
+
+/// What became of a turn that was to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suspended {
+    Waits,
+    /// Nothing was written: only so many more questions of programs without a key may be open.
+    TooMany {
+        room: usize,
+    },
 }
 
 /// Who answers.
@@ -90,9 +102,19 @@ impl Approvals<'_> {
         event: &Event,
         suspension: Suspension,
         now: Millis,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Suspended, StoreError> {
         let event = event.clone();
-        self.0.write(move |connection| suspend(connection, &event, &suspension, now)).await
+        self.0
+            .write(move |connection| {
+                let room = question::room(connection, &event.topic.source)?;
+                if suspension.asked.len() > room {
+                    return Ok(Suspended::TooMany { room });
+                }
+                suspend(connection, &event, &suspension, now)?;
+                capacity::left(&event.topic.source);
+                Ok(Suspended::Waits)
+            })
+            .await
     }
 
     /// At most `limit` open questions to a person in a topic.
@@ -155,36 +177,60 @@ impl Approvals<'_> {
         self.0.read(move |connection| by_key(connection, &ApprovalKey::TokenSha256(sha256))).await
     }
 
-    /// How many questions of a source are open.
-    pub async fn open_of(&self, source: String) -> Result<usize, StoreError> {
-        self.0
-            .read(move |connection| {
-                let mut open = connection.prepare_cached(
-                    "SELECT count(*) FROM pending_approvals WHERE status = 'pending' AND source = ?1",
-                )?;
-                Ok(open.query_row([source], |row| row.get(0))?)
-            })
-            .await
+    /// Newest first, those of sessions without a key behind all others; only open ones, or all.
+    pub async fn list(&self, only_open: bool, page: PageRequest) -> Result<Page<Approval>, StoreError> {
+        self.0.read(move |connection| list(connection, only_open, page)).await
+    }
+}
+
+/// Where the places of questions on sources that proved themselves begin: all others stand behind them, so that one number
+/// says how far a reader is.
+const KNOWN_PLACES: i64 = 1 << 62;
+
+struct ListedApproval {
+    place: i64,
+    approval: Approval,
+}
+
+impl Listed for ListedApproval {
+    fn place(&self) -> i64 {
+        self.place
     }
 
-    /// Newest first, those of sessions without a key behind all others; only open ones, or all.
-    pub async fn list(&self, only_open: bool, limit: u32) -> Result<Vec<Approval>, StoreError> {
-        self.0
-            .read(move |connection| {
-                let filter = if only_open { "WHERE a.status = 'pending'" } else { "" };
-                let sql =
-                    format!("{SELECT} {filter} ORDER BY a.source GLOB 'local:*', a.created_at DESC, a.rowid DESC LIMIT ?1");
-                let mut statement = connection.prepare_cached(&sql)?;
-                let rows = statement.query_map([limit], |row| Ok(read(row)))?;
-                rows.map(|row| row?).collect()
-            })
-            .await
+    fn bytes(&self) -> usize {
+        let Approval { tool_arguments_json, question, preview, .. } = &self.approval;
+        let preview = preview.as_ref().map_or(0, String::len);
+        // The arguments are shown twice: as they run, and as the person saw them.
+        ROW_BYTES + 2 * tool_arguments_json.len() + question.as_ref().map_or(0, String::len) + preview
     }
+}
+
+fn list(connection: &Connection, only_open: bool, page: PageRequest) -> Result<Page<Approval>, StoreError> {
+    let (before, limit) = page.bounds();
+    let filter = if only_open { "AND a.status = 'pending'" } else { "" };
+    let select = |is_local: &str| {
+        let sql = format!(
+            "{SELECT} WHERE a.rowid < ?1 AND a.source {is_local} 'local:*' {filter} ORDER BY a.rowid DESC LIMIT ?2"
+        );
+        connection.prepare_cached(&sql)
+    };
+    let (mut known, mut local) = (select("NOT GLOB")?, select("GLOB")?);
+    let listed = |first: i64| {
+        move |row: &Row<'_>| {
+            let place = first + row.get::<_, i64>("place")?;
+            Ok(read(row).map(|approval| ListedApproval { place, approval }))
+        }
+    };
+    let known = known.query_map([before.saturating_sub(KNOWN_PLACES), limit], listed(KNOWN_PLACES))?;
+    let local = local.query_map([before, limit], listed(0))?;
+    let rows = known.chain(local).map(|row| row?).take(usize::try_from(limit).unwrap_or(usize::MAX));
+    let Page { rows, next_before } = read_page(rows, limit)?;
+    Ok(Page { rows: rows.into_iter().map(|listed| listed.approval).collect(), next_before })
 }
 
 const SELECT: &str = "SELECT a.id, i.id, a.call_id, a.source, a.topic_key, a.user_id, a.tool_name, \
     a.tool_arguments_json, a.binding, a.status, a.resolved_by, a.resolved_at, a.expires_at, a.created_at, \
-    a.question, a.preview \
+    a.question, a.preview, a.rowid AS place \
     FROM pending_approvals a JOIN inbox_messages i ON i.seq = a.event_seq";
 
 fn read(row: &Row<'_>) -> Result<Approval, StoreError> {

@@ -2,7 +2,7 @@
 
 use crate::integrity::{self, Look};
 use crate::memory_index::{self, VectorCounts, VectorsOf};
-use crate::{StoreError, migrate, open};
+use crate::{StoreError, capacity, migrate, open};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -33,6 +33,9 @@ pub struct HomeCounts {
     pub users: Vec<String>,
     pub dead_messages: u64,
     pub failed_events: u64,
+    /// Events that wait for their turn or were in it, and bytes of the database in use, as a running server counts them.
+    pub queued_events: u64,
+    pub database_bytes: u64,
     /// Texts of facts and of the history, and how many have a vector of the asked model.
     pub vectors: VectorCounts,
 }
@@ -73,8 +76,11 @@ fn counts(connection: &Connection, embedder: &str) -> Result<HomeCounts, StoreEr
         .collect::<Result<Vec<String>, _>>()?;
     let facts = memory_index::counts(connection, VectorsOf::Facts, embedder)?;
     let turns = memory_index::counts(connection, VectorsOf::Turns, embedder)?;
+    let (queued_events, database_bytes) = capacity::measured(connection)?;
     Ok(HomeCounts {
         users,
+        queued_events,
+        database_bytes,
         dead_messages: count("SELECT count(*) FROM outbox_messages WHERE status = 'dead'")?,
         failed_events: count("SELECT count(*) FROM inbox_messages WHERE status = 'failed'")?,
         vectors: VectorCounts { texts: facts.texts + turns.texts, embedded: facts.embedded + turns.embedded },

@@ -3,6 +3,10 @@
 use crate::StoreError;
 use tokio::sync::watch;
 
+/// What stands behind the reason when the file is whole all the same.
+const FOUND_WHOLE: &str = "; a look at the whole file found nothing wrong: restart the server, and restore a backup only if \
+                           this comes again";
+
 /// The store's state as its last write saw it, or as damage was met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreHealth {
@@ -58,6 +62,22 @@ impl HealthFlag {
         }
     }
 
+    /// A look at the whole file found nothing wrong. Somebody met damage all the same, so nothing is written before a
+    /// person has restarted the server; but he is told that a backup may not be needed.
+    pub(crate) fn found_whole(&self) {
+        self.0.send_if_modified(|current| match current {
+            StoreHealth::Damaged(reason) if !reason.ends_with(FOUND_WHOLE) => {
+                tracing::warn!(
+                    reason = reason.as_str(),
+                    "The database was met damaged, but a look at the whole file finds nothing wrong"
+                );
+                reason.push_str(FOUND_WHOLE);
+                true
+            }
+            StoreHealth::Damaged(_) | StoreHealth::Healthy | StoreHealth::Degraded(_) => false,
+        });
+    }
+
     pub(crate) fn damage(&self) -> Option<String> {
         match &*self.0.borrow() {
             StoreHealth::Damaged(reason) => Some(reason.clone()),
@@ -99,5 +119,17 @@ mod tests {
         health.damaged("table turns, page 7");
         health.met(&Err::<(), _>(StoreError::FileDamaged("malformed".to_owned())));
         assert_eq!(health.damage().as_deref(), Some("table turns, page 7"));
+        for _ in 0..2 {
+            health.found_whole();
+            let reason = health.damage().unwrap();
+            assert!(
+                reason.starts_with("table turns, page 7; a look at the whole file found nothing"),
+                "{reason}"
+            );
+            assert_eq!(reason.matches("restart the server").count(), 1, "{reason}");
+        }
+        let healthy = HealthFlag::healthy();
+        healthy.found_whole();
+        assert_eq!(healthy.current(), StoreHealth::Healthy);
     }
 }

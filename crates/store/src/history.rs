@@ -23,7 +23,7 @@ pub struct SaidTurn {
     pub at: Millis,
     /// What the user is to the owner; the assistant is nothing of that kind.
     pub relationship: Option<String>,
-    /// The line that names what came with it.
+    /// The lines that say what came with it.
     pub attachments: Option<String>,
     /// Its turn had read what others wrote, or it was said by somebody who proved nothing.
     pub untrusted: bool,

@@ -4,7 +4,7 @@ use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
 use crate::topic::Places;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, outbox, step, topic};
+use crate::{Store, StoreError, audit, capacity, outbox, step, topic};
 use cortex_types::{
     AcceptedEvent, Decision, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef,
 };
@@ -21,6 +21,14 @@ pub struct Claimed {
     pub event: Event,
     /// What earlier attempts already learned.
     pub steps: Vec<Step>,
+}
+
+/// What the heads of topics came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claims {
+    pub whole: Vec<Claimed>,
+    /// Those that were found damaged and failed; their users are told.
+    pub damaged: Vec<EventId>,
 }
 
 /// What the start found in flight from the process before.
@@ -56,12 +64,11 @@ impl Inbox<'_> {
         {
             return Err(StoreError::Full(full));
         }
-        let capacity = self.0.capacity().clone();
         self.0
             .write(move |connection| {
                 let accepted = accept(connection, &new, now)?;
                 if let AcceptedEvent::Queued(_) = accepted {
-                    capacity.arrived(&new);
+                    capacity::arrived(&new);
                 }
                 Ok(accepted)
             })
@@ -82,28 +89,28 @@ impl Inbox<'_> {
     }
 
     /// Claims the heads of topics that have a place: by priority, then by arrival, one in flight a topic (D7).
-    pub async fn claim_next(
-        &self,
-        places: impl Into<Places>,
-        now: Millis,
-    ) -> Result<Vec<Claimed>, StoreError> {
+    pub async fn claim_next(&self, places: impl Into<Places>, now: Millis) -> Result<Claims, StoreError> {
         let mut places = places.into();
         self.0
             .write(move |connection| {
-                let mut claimed = Vec::new();
+                let mut claims = Claims::default();
                 // The place of a damaged event goes to the next one now: nothing would ring for it later.
                 while places.free > 0 {
                     let heads = topic::take(connection, places, now)?;
                     places.free = 0;
                     for seq in heads {
                         match claim(connection, seq, now)? {
-                            Some(whole) => claimed.push(whole),
-                            None => places.free += 1,
+                            Head::Whole(claimed) => claims.whole.push(*claimed),
+                            Head::Held => places.free += 1,
+                            Head::Damaged(event) => {
+                                places.free += 1;
+                                claims.damaged.extend(event);
+                            }
                         }
                     }
                 }
                 fail_point!("inbox.claim.before_commit");
-                Ok(claimed)
+                Ok(claims)
             })
             .await
     }
@@ -214,8 +221,10 @@ pub(crate) fn accept(
     if inserted == 0 {
         return duplicate(connection, new, now);
     }
+    let seq = connection.last_insert_rowid();
     fail_point!("inbox.accept.after_insert");
-    topic::offer(connection, &topic, connection.last_insert_rowid(), new)?;
+    topic::note_audience(connection, &topic, new)?;
+    topic::offer(connection, &topic, seq, new)?;
     Ok(AcceptedEvent::Queued(new.id.clone()))
 }
 
@@ -245,7 +254,16 @@ fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<Acc
     Ok(AcceptedEvent::Duplicate { first, same_body })
 }
 
-fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Option<Claimed>, StoreError> {
+/// What the head of a topic came to.
+enum Head {
+    Whole(Box<Claimed>),
+    /// Nothing can be said of it; its topic waits for the next start.
+    Held,
+    /// It failed by its damage; none when even its id cannot be read.
+    Damaged(Option<EventId>),
+}
+
+fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Head, StoreError> {
     let steps = step::count(connection, seq)?;
     trace::note_earlier_claim(connection, seq)?;
     let claimed = connection
@@ -257,21 +275,26 @@ fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Option<Claime
     if claimed == 0 {
         // A damaged head must not run a finished event again. Its topic stays held: the next start looks anew.
         tracing::error!(seq, "The head of a topic is damaged; the topic is held until the next start");
-        return Ok(None);
+        return Ok(Head::Held);
     }
     let claimed = by_seq(connection, seq).and_then(|event| {
         let steps = if steps == 0 { Vec::new() } else { step::load(connection, seq)? };
         Ok(Claimed { event, steps })
     });
     match claimed {
-        Ok(claimed) => Ok(Some(claimed)),
+        Ok(claimed) => Ok(Head::Whole(Box::new(claimed))),
         // A damaged row must neither be answered from nor hold its topic for ever.
-        Err(StoreError::Damaged(reason)) => fail_damaged(connection, seq, &reason, now).map(|()| None),
+        Err(StoreError::Damaged(reason)) => fail_damaged(connection, seq, &reason, now).map(Head::Damaged),
         Err(other) => Err(other),
     }
 }
 
-fn fail_damaged(connection: &Connection, seq: i64, reason: &str, now: Millis) -> Result<(), StoreError> {
+fn fail_damaged(
+    connection: &Connection,
+    seq: i64,
+    reason: &str,
+    now: Millis,
+) -> Result<Option<EventId>, StoreError> {
     tracing::error!(seq, reason, "A stored event is damaged and was set aside");
     connection
         .prepare_cached(
@@ -289,7 +312,10 @@ fn fail_damaged(connection: &Connection, seq: i64, reason: &str, now: Millis) ->
         payload_json: None,
     };
     outbox::queue(connection, &notice, seq, now)?;
-    topic::release(connection, topic)
+    topic::release(connection, topic)?;
+    let mut id = connection.prepare_cached("SELECT CAST(id AS TEXT) FROM inbox_messages WHERE seq = ?1")?;
+    // An id that is none is nobody's: no one can wait for it.
+    Ok(id.query_row([seq], |row| row.get::<_, String>(0)).ok().and_then(|id| id.parse().ok()))
 }
 
 pub(crate) fn seq_of(connection: &Connection, id: &EventId) -> Result<Option<i64>, StoreError> {
@@ -377,7 +403,7 @@ pub(crate) fn fail_at_recovery(
 ) -> Result<(), StoreError> {
     let event = match by_seq(connection, seq) {
         Ok(event) => event,
-        Err(StoreError::Damaged(damage)) => return fail_damaged(connection, seq, &damage, now),
+        Err(StoreError::Damaged(damage)) => return fail_damaged(connection, seq, &damage, now).map(drop),
         Err(other) => return Err(other),
     };
     connection

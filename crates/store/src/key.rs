@@ -64,8 +64,9 @@ impl Keys<'_> {
             .await
     }
 
-    /// Keeps a new key of a connector. The name of a revoked one is free again.
-    pub async fn create(&self, key: ConnectorKey) -> Result<Result<(), NameTaken>, StoreError> {
+    /// Keeps a new key of a connector. The name of a revoked one is free again. Nobody speaks for its source without a key
+    /// any more; gives those who did.
+    pub async fn create(&self, key: ConnectorKey) -> Result<Result<Vec<String>, NameTaken>, StoreError> {
         self.0.write(move |connection| create(connection, &key)).await
     }
 
@@ -88,7 +89,7 @@ impl Keys<'_> {
     }
 }
 
-fn create(connection: &Connection, key: &ConnectorKey) -> Result<Result<(), NameTaken>, StoreError> {
+fn create(connection: &Connection, key: &ConnectorKey) -> Result<Result<Vec<String>, NameTaken>, StoreError> {
     connection
         .prepare_cached(
             "DELETE FROM keys WHERE name = ?1 AND public_id IS NOT NULL AND revoked_at IS NOT NULL",
@@ -112,7 +113,7 @@ fn create(connection: &Connection, key: &ConnectorKey) -> Result<Result<(), Name
     }
     let detail = format!("{} for source {}", key.name, key.source);
     audit::record(connection, key.created_at, "key_created", key.id.as_str(), &detail)?;
-    Ok(Ok(()))
+    Ok(Ok(connector::end_trust_in(connection, &key.source, key.created_at)?))
 }
 
 fn revoke(
@@ -133,6 +134,8 @@ fn revoke(
         .prepare_cached("UPDATE keys SET revoked_at = ?2 WHERE public_id = ?1")?
         .execute(params![key.id.as_str(), now.0])?;
     connector::close_sessions_of(connection, &key.id)?;
+    // What was trusted without a key before there was one is not trusted again now that it ends.
+    connector::end_trust_in(connection, &key.source, now)?;
     audit::record(connection, now, "key_revoked", key.id.as_str(), &key.name)?;
     Ok(Some(ConnectorKey { revoked_at: Some(now), ..key }))
 }

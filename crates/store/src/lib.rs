@@ -45,13 +45,13 @@ mod wal;
 mod watchdog;
 mod writer;
 
-pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspension};
+pub use approval::{Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Resolved, Suspended, Suspension};
 pub use audit::AuditRow;
 pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log};
 pub use capacity::{Full, StoreLimits, StoreUse};
 pub use channel::{ChannelLine, ChannelState, Channels, Forgotten, IdleTopic};
 pub use checkup::{Checkup, HomeCounts, check_up};
-pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector};
+pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector, SessionOpener, Trusted};
 pub use error::StoreError;
 pub use fact::{
     Eviction, FactEdit, FactFilter, FactToKeep, Facts, HotFact, Keep, KeptAs, KeptFact, PinOutcome,
@@ -61,7 +61,7 @@ pub use gardener::{EvictTurns, GardenerDiary, GardenerRun, Learned, Unextracted}
 pub use health::StoreHealth;
 pub use history::{History, HistoryFilter, SaidTurn};
 pub use home_lock::{HomeHolder, HomeLock, HomeUse, LockError};
-pub use inbox::{Claimed, Inbox, InboxCounts, Recovered, RetryRefused};
+pub use inbox::{Claimed, Claims, Inbox, InboxCounts, Recovered, RetryRefused};
 pub use key::{ConnectorKey, KeyRow, Keys, NameTaken};
 pub use listing::{Page, PageRequest};
 pub use memory_index::{
@@ -72,11 +72,12 @@ pub use migrate::MigrateError;
 pub use op::{Ops, Settled};
 pub use open::{Durability, OpenError, StoreConfig};
 pub use outbox::{
-    Acked, DiscardOutcome, HandOver, HandedOver, LeaseRefused, MessageCause, Nack, Nacked, Outbox,
-    OutboxCounts, OutboxListener, OutboxMessage, OutboxPoll, RepliesOf, RequeueOutcome, ReturnedLease, Ring,
+    Acked, DiscardOutcome, EndedEvent, HandOver, HandedOver, LeaseRefused, MessageCause, Nack, Nacked,
+    Outbox, OutboxCounts, OutboxListener, OutboxMessage, OutboxPoll, RepliesOf, RequeueOutcome,
+    ReturnedLease, Ring,
 };
 pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
-pub use session::{FactsInPrompt, SessionQuery, SessionView};
+pub use session::{FactsInPrompt, OpsInPrompt, SessionQuery, SessionView};
 pub use shadow::ShadowedEvent;
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
 pub use store::{Store, StoreThread};

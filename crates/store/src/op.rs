@@ -69,12 +69,12 @@ impl Ops<'_> {
             .read(move |connection| {
                 let (before, limit) = page.bounds();
                 let word = status.map(OpStatus::as_str);
-                let rows = select(
-                    connection,
-                    "WHERE rowid < ?1 AND (?2 IS NULL OR status = ?2) ORDER BY rowid DESC LIMIT ?3",
-                    params![before, word, limit],
-                )?;
-                let page = read_page(rows.into_iter().map(Ok), limit)?;
+                let mut statement = connection.prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM ops
+                     WHERE rowid < ?1 AND (?2 IS NULL OR status = ?2) ORDER BY rowid DESC LIMIT ?3"
+                ))?;
+                let rows = statement.query_map(params![before, word, limit], |row| Ok(read(row)))?;
+                let page = read_page(rows.map(|row| row?), limit)?;
                 let rows = page.rows.into_iter().map(|(_, op)| op).collect();
                 Ok(Page { rows, next_before: page.next_before })
             })
@@ -119,6 +119,18 @@ pub(crate) fn shown(connection: &Connection, users: Option<&[String]>) -> Result
              ELSE user_id IN (SELECT value FROM json_each(?1)) END
          ORDER BY status = 'pending', dispatched_at, rowid LIMIT ?2",
         params![users, OPS_SHOWN_MAX],
+    )?;
+    Ok(shown.into_iter().map(|(_, op)| op).collect())
+}
+
+/// The same of the ops that one topic asked for.
+pub(crate) fn shown_in(connection: &Connection, topic: &TopicRef) -> Result<Vec<Op>, StoreError> {
+    let shown = select(
+        connection,
+        "WHERE acknowledged_at IS NULL AND status IN ('pending', 'completed', 'failed')
+           AND source = ?1 AND topic_key = ?2
+         ORDER BY status = 'pending', dispatched_at, rowid LIMIT ?3",
+        params![topic.source, topic.topic_key, OPS_SHOWN_MAX],
     )?;
     Ok(shown.into_iter().map(|(_, op)| op).collect())
 }

@@ -14,11 +14,13 @@ pub(crate) mod bell;
 mod claim;
 mod hand_over;
 mod push;
+mod receipt;
 mod settle;
 
 pub use bell::{OutboxListener, Ring};
 pub use hand_over::{HandOver, HandedOver, RepliesOf};
 pub use push::{MessageCause, ReturnedLease};
+pub use receipt::EndedEvent;
 pub use settle::{Acked, DiscardOutcome, LeaseRefused, Nack, Nacked, RequeueOutcome};
 
 /// Transitions of the outbox.
@@ -171,6 +173,11 @@ impl Outbox<'_> {
         event: EventId,
     ) -> Result<Option<(Event, Vec<OutboxMessage>)>, StoreError> {
         self.0.read(move |connection| push::replies_to(connection, &event)).await
+    }
+
+    /// How those of the events ended that have; no text is read.
+    pub async fn ended(&self, events: Vec<EventId>) -> Result<Vec<EndedEvent>, StoreError> {
+        self.0.read(move |connection| receipt::ended(connection, &events)).await
     }
 
     /// Hears which topics have something to claim.

@@ -2,13 +2,14 @@
 
 use crate::{StoreError, checksum};
 use cortex_types::{
-    Decision, Event, EventId, GivenAnswer, InboxStatus, Millis, NewEvent, Priority, Standing, TopicRef,
+    Audience, Decision, Event, EventId, GivenAnswer, InboxStatus, Millis, NewEvent, Priority, Standing,
+    TopicRef,
 };
 use rusqlite::Row;
 
 pub(crate) const EVENT_COLUMNS: &str = "seq, id, source, topic_key, external_message_id, idempotency_key, user_id, \
     text, occurred_at, metadata_json, priority, status, attempts, error, created_at, updated_at, checksum, channel, \
-    standing, answer_sha256, answer_decision";
+    standing, answer_sha256, answer_decision, (SELECT is_group FROM topics WHERE topics.id = inbox_messages.topic_id)";
 
 pub(crate) fn event_checksum(event: &NewEvent, created_at: Millis) -> u32 {
     let mut texts = vec![
@@ -59,8 +60,11 @@ pub(crate) fn event(row: &Row<'_>) -> Result<Event, StoreError> {
     if stored != event_checksum(&as_it_came, created_at) {
         return Err(damaged("it does not match its checksum"));
     }
+    let of_topic = if row.get(21)? { Audience::Group } else { Audience::Private };
+    let metadata = as_it_came.metadata_json.as_deref();
     Ok(Event {
         seq: row.get(0)?,
+        audience: Audience::of_event(as_it_came.standing, metadata, of_topic),
         id: as_it_came.id,
         channel: as_it_came.channel.unwrap_or_else(|| as_it_came.source.clone()),
         topic: TopicRef { source: as_it_came.source, topic_key: as_it_came.topic_key },

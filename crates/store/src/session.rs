@@ -21,8 +21,16 @@ pub struct SessionQuery {
     pub background_since: Millis,
     pub background_lines: usize,
     pub facts: FactsInPrompt,
-    /// Whose ops are shown; `None` is everybody's.
-    pub ops_of: Option<Vec<String>>,
+    pub ops: OpsInPrompt,
+}
+
+/// Which ops a prompt has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpsInPrompt {
+    Everybodys,
+    OfUsers(Vec<String>),
+    /// Those that the topic itself asked for.
+    OfTopic,
 }
 
 /// Which facts a prompt has.
@@ -73,7 +81,11 @@ impl Store {
                 FactsInPrompt::Hot(scopes, limit) => fact::hot(connection, scopes, *limit)?,
                 FactsInPrompt::Pinned(scopes) => fact::pinned(connection, scopes)?,
             };
-            let ops = op::shown(connection, query.ops_of.as_deref())?;
+            let ops = match &query.ops {
+                OpsInPrompt::Everybodys => op::shown(connection, None)?,
+                OpsInPrompt::OfUsers(users) => op::shown(connection, Some(users))?,
+                OpsInPrompt::OfTopic => op::shown_in(connection, &query.topic)?,
+            };
             Ok(SessionView { summary, history, background, facts, ops })
         })
         .await

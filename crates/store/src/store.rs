@@ -175,7 +175,9 @@ impl Store {
 
     /// Compares the whole file with itself. Slow on a large one, so it has a connection and thread of its own.
     pub async fn check_integrity(&self) -> Result<(), StoreError> {
-        self.look(integrity::compare).await
+        self.look(integrity::compare).await?;
+        self.health.found_whole();
+        Ok(())
     }
 
     /// Walks every page and compares nothing: a cheaper look, table by table, so that it never holds a snapshot for long.

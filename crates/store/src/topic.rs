@@ -1,13 +1,14 @@
 //! Topics: who may run next. One row a topic, so that a claim looks at topics and never at a backlog.
 
-use crate::{StoreError, channel};
-use cortex_types::{Millis, NewEvent, TopicRef};
+use crate::{Store, StoreError, channel};
+use cortex_types::{Audience, Millis, NewEvent, TopicRef};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeMap;
 
 mod claim;
 
 pub use claim::Places;
+pub(crate) use claim::sharer;
 
 /// Most topics whose backoff ended that one claim looks at; the rest follow with the next claim.
 const WOKEN_MAX: i64 = 256;
@@ -16,15 +17,17 @@ pub(crate) struct TopicRow {
     pub(crate) id: i64,
     in_flight: Option<i64>,
     head_priority: Option<i64>,
+    is_group: bool,
 }
 
 pub(crate) fn find_or_add(connection: &Connection, source: &str, key: &str) -> Result<TopicRow, StoreError> {
     let found = connection
         .prepare_cached(
-            "SELECT id, in_flight, head_priority FROM topics WHERE source = ?1 AND topic_key = ?2",
+            "SELECT id, in_flight, head_priority, is_group FROM topics WHERE source = ?1 AND topic_key = ?2",
         )?
         .query_row([source, key], |row| {
-            Ok(TopicRow { id: row.get(0)?, in_flight: row.get(1)?, head_priority: row.get(2)? })
+            let (id, in_flight, head_priority) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(TopicRow { id, in_flight, head_priority, is_group: row.get(3)? })
         })
         .optional()?;
     if let Some(found) = found {
@@ -33,7 +36,38 @@ pub(crate) fn find_or_add(connection: &Connection, source: &str, key: &str) -> R
     connection
         .prepare_cached("INSERT INTO topics(source, topic_key) VALUES (?1, ?2)")?
         .execute([source, key])?;
-    Ok(TopicRow { id: connection.last_insert_rowid(), in_flight: None, head_priority: None })
+    let id = connection.last_insert_rowid();
+    Ok(TopicRow { id, in_flight: None, head_priority: None, is_group: false })
+}
+
+/// Remembers what a connector says of who reads the topic, for events that say nothing of it.
+pub(crate) fn note_audience(
+    connection: &Connection,
+    topic: &TopicRow,
+    new: &NewEvent,
+) -> Result<(), StoreError> {
+    let Some(said) = Audience::said(new.standing, new.metadata_json.as_deref()) else { return Ok(()) };
+    let is_group = said == Audience::Group;
+    if is_group != topic.is_group {
+        connection
+            .prepare_cached("UPDATE topics SET is_group = ?2 WHERE id = ?1")?
+            .execute(params![topic.id, is_group])?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Who reads a topic, as its connector said last.
+    pub async fn audience_of(&self, topic: TopicRef) -> Result<Audience, StoreError> {
+        self.read(move |connection| {
+            let is_group: Option<bool> = connection
+                .prepare_cached("SELECT is_group FROM topics WHERE source = ?1 AND topic_key = ?2")?
+                .query_row([&topic.source, &topic.topic_key], |row| row.get(0))
+                .optional()?;
+            Ok(if is_group == Some(true) { Audience::Group } else { Audience::Private })
+        })
+        .await
+    }
 }
 
 /// The internal key of a topic that was heard of.

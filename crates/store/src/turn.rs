@@ -3,7 +3,9 @@
 use crate::outbox::Queued;
 use crate::step::SaidLine;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, approval, channel, checkpoint, checksum, op, outbox, step, topic, usage};
+use crate::{
+    Store, StoreError, approval, capacity, channel, checkpoint, checksum, op, outbox, step, topic, usage,
+};
 use cortex_types::limits::ERROR_CHARS_MAX;
 use cortex_types::{Event, EventId, InboxStatus, Millis, ModelCall, NewReply, OpId, Step, TopicRef};
 use fail::fail_point;
@@ -51,7 +53,7 @@ pub struct FinishedTurn {
     pub tokens: TurnTokens,
     /// The line that other channels see of this topic from now on.
     pub summary: String,
-    /// The line that names what came with the event.
+    /// The lines that say what came with the event.
     pub attachments: Option<String>,
     pub untrusted: UntrustedLines,
 }
@@ -81,7 +83,7 @@ pub struct HistoryRow {
     pub at: Millis,
     /// An estimate; 0 is not counted.
     pub tokens: u32,
-    /// The line that names what came with it.
+    /// The lines that say what came with it.
     pub attachments: Option<String>,
     /// Its turn had read what others wrote.
     pub untrusted: bool,
@@ -138,12 +140,11 @@ impl Turns<'_> {
             }
             TurnEnd::RetryAt { .. } | TurnEnd::Parked => false,
         };
-        let capacity = self.0.capacity().clone();
         self.0
             .write(move |connection| {
                 finish(connection, &event, end, &calls, now)?;
                 if leaves {
-                    capacity.left();
+                    capacity::left(&event.topic.source);
                 }
                 Ok(())
             })

@@ -11,6 +11,7 @@ use crate::outbox::bell::OutboxBell;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use fail::fail_point;
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -164,6 +165,9 @@ impl Loop {
                 self.commit_together(batch);
             }
         }
+        if self.health.damage().is_some() {
+            self.leave_untouched();
+        }
         if let Some(connection) = self.connection.take() {
             // A clean stop leaves no log behind to replay; failing to do so loses nothing.
             if let Err(error) = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)") {
@@ -174,6 +178,11 @@ impl Loop {
 
     /// Empties the log while nobody writes. Whoever reads just now makes it wait for the next idle moment, never a write.
     fn fold(&mut self) {
+        // The log may hold the last good copy of a page, and whoever saves the file saves both.
+        if self.health.damage().is_some() {
+            self.log = Log::Folded;
+            return;
+        }
         let Some(connection) = &self.connection else {
             // What comes next opens the database again, and that empties the log.
             self.log = Log::Folded;
@@ -225,10 +234,12 @@ impl Loop {
         };
         if let Err(error) = &outcome {
             self.bell.forget();
+            self.capacity.forget();
             self.give_up_transaction(error);
         } else {
             fail_point!("store.after_commit");
             self.health.well();
+            self.capacity.settle();
             self.bell.ring();
         }
         for answer in answers {
@@ -247,8 +258,19 @@ impl Loop {
         }
     }
 
+    /// Closes the connection of a damaged database without the checkpoint that closing the last one makes.
+    fn leave_untouched(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
+            tracing::warn!(%error, "The log of the damaged database may be folded in at the stop");
+        }
+    }
+
     fn give_up_transaction(&mut self, error: &StoreError) {
         self.health.unwell(error);
+        if self.health.damage().is_some() {
+            self.leave_untouched();
+        }
         tracing::error!(%error, "A group of writes was given up; nothing of it was acknowledged");
         // After a failed fsync the kernel may drop the dirty pages, so the same connection must not go on
         // as if a retry could help: it is closed and the file is opened and checked anew.

@@ -48,3 +48,15 @@ pub fn lose_turn(database: &Path, text: &str) -> usize {
         )
         .expect("a row can be changed")
 }
+
+/// Flips a bit in the words of a pending event, as a failing disk would; gives how many there were.
+pub fn damage_event(database: &Path, text: &str) -> usize {
+    let connection = Connection::open(database).expect("the database opens beside the product");
+    connection.busy_timeout(std::time::Duration::from_secs(30)).expect("a timeout can be set");
+    connection
+        .execute(
+            "UPDATE inbox_messages SET text = '!' || substr(text, 2) WHERE text = ?1 AND status = 'pending'",
+            [text],
+        )
+        .expect("a row can be changed")
+}

@@ -40,6 +40,7 @@ pub struct ServerSetup {
     listen: Ipv4Addr,
     hooks: Value,
     webhooks: Value,
+    owner_key: String,
 }
 
 impl ServerSetup {
@@ -59,6 +60,7 @@ impl ServerSetup {
             listen: Ipv4Addr::LOCALHOST,
             hooks: json!({}),
             webhooks: json!({}),
+            owner_key: OWNER_KEY.to_owned(),
         }
     }
 
@@ -174,7 +176,7 @@ impl ServerSetup {
             database: home.join("cortex.db"),
             durability: Durability::Full,
             store_limits: self.store_limits,
-            owner_keys: vec![OwnerKey::new("owner", OWNER_KEY)],
+            owner_keys: vec![OwnerKey::new("owner", &self.owner_key)],
             allowed_hosts: self.allowed_hosts.clone(),
             allowed_origins: self.allowed_origins.clone(),
             runtime,
@@ -223,12 +225,12 @@ impl RunningTestServer {
     /// The typed client with the owner's key.
     pub fn client(&self) -> Client {
         install_tls();
-        Client::new(&format!("http://{}", self.address()), Some(OWNER_KEY.to_owned().into()))
+        Client::new(&format!("http://{}", self.address()), Some(self.setup.owner_key.clone().into()))
             .expect("a client can be made")
     }
 
     pub fn request(&self, method: &str, path: &str) -> Request {
-        Request::new(self.address(), OWNER_KEY, method, path)
+        Request::new(self.address(), &self.setup.owner_key, method, path)
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -281,6 +283,12 @@ impl RunningTestServer {
     pub async fn restart(&mut self) {
         self.stop().await;
         self.running = Some(self.setup.start_in(self.home.path()).await);
+    }
+
+    /// The same with another key of the owner, which is the only one then.
+    pub async fn restart_with_owner_key(&mut self, key: &str) {
+        self.setup.owner_key = key.to_owned();
+        self.restart().await;
     }
 
     /// A clean stop; the home stays.

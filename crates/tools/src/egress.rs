@@ -1,6 +1,7 @@
 //! The egress guard: the one way out to the web for skills and built-ins. It reaches public hosts alone.
 
 mod address;
+mod budget;
 mod exchange;
 mod host;
 mod network;
@@ -10,12 +11,17 @@ mod target;
 pub use host::{HostPattern, HostPatternError, HostPolicy, HostPort, HostPortError};
 pub use network::{Network, SystemNetwork};
 
+pub(crate) use budget::Held;
+
 use crate::tls;
+use budget::Budget;
+use cortex_types::limits::FETCHED_BYTES_MAX;
 use exchange::{Answer, BodyLimit, exchange};
 use outgoing::Outgoing;
 use rustls::pki_types::ServerName;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use target::{Scheme, Target};
 use tokio::net::TcpStream;
@@ -82,6 +88,8 @@ pub struct FetchResponse {
     pub was_cut: bool,
     /// Where the answer came from, after redirects.
     pub url: String,
+    /// What the body holds of the bytes that all bodies share.
+    pub(crate) held: Held,
 }
 
 /// Why nothing came back. The text goes to the caller; it holds no secret and no address the caller did not know.
@@ -124,11 +132,16 @@ pub enum EgressError {
     TooLarge { limit: usize },
     #[error("no whole answer within {0} ms")]
     TimedOut(u128),
+    #[error(
+        "not read: other pages are being read, and there was no room for this one within {0} ms; try it again"
+    )]
+    Crowded(u128),
 }
 
-/// The guard. Share it; it has no state of its own.
+/// The guard. Share it: what is read at once is counted for all.
 pub struct Egress {
     config: EgressConfig,
+    budget: Budget,
     /// Missing where TLS cannot be set up at all.
     tls: Option<TlsConnector>,
 }
@@ -156,7 +169,8 @@ impl FetchResponse {
 
 impl Egress {
     pub fn new(config: EgressConfig) -> Self {
-        Self { config, tls: tls::client_config().map(|tls| TlsConnector::from(Arc::new(tls))) }
+        let budget = Budget::new(FETCHED_BYTES_MAX, config.max_bytes);
+        Self { config, budget, tls: tls::client_config().map(|tls| TlsConnector::from(Arc::new(tls))) }
     }
 
     /// Fetches from a public host that the policy permits, following redirects; each hop is checked anew.
@@ -165,16 +179,22 @@ impl Egress {
         request: FetchRequest,
         policy: &HostPolicy,
     ) -> Result<FetchResponse, EgressError> {
-        let timeout = self.config.timeout;
-        match tokio::time::timeout(timeout, self.follow(request, policy)).await {
+        let (timeout, waits) = (self.config.timeout, AtomicBool::new(false));
+        match tokio::time::timeout(timeout, self.follow(request, policy, &waits)).await {
             Ok(result) => result,
+            Err(_) if waits.load(Ordering::Relaxed) => Err(EgressError::Crowded(timeout.as_millis())),
             Err(_) => Err(EgressError::TimedOut(timeout.as_millis())),
         }
     }
 
-    async fn follow(&self, request: FetchRequest, policy: &HostPolicy) -> Result<FetchResponse, EgressError> {
+    async fn follow(
+        &self,
+        request: FetchRequest,
+        policy: &HostPolicy,
+        waits: &AtomicBool,
+    ) -> Result<FetchResponse, EgressError> {
         let bytes = request.max_bytes.unwrap_or(usize::MAX).min(self.config.max_bytes);
-        let limit = BodyLimit { bytes, over: request.over_limit };
+        let limit = BodyLimit { bytes, over: request.over_limit, budget: &self.budget, waits };
         let onward = request.onward.clone();
         let mut outgoing = Outgoing::new(request)?;
         let first = outgoing.target.host.clone();
@@ -198,7 +218,7 @@ impl Egress {
         &self,
         outgoing: &Outgoing,
         policy: &HostPolicy,
-        limit: BodyLimit,
+        limit: BodyLimit<'_>,
     ) -> Result<Answer, EgressError> {
         let target = &outgoing.target;
         let request = outgoing.to_request()?;
@@ -275,6 +295,7 @@ fn response(answer: Answer, target: &Target) -> FetchResponse {
         headers: answer.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
         body: answer.body,
         was_cut: answer.was_cut,
+        held: answer.share.into(),
         url: target.url.to_string(),
     }
 }

@@ -14,6 +14,7 @@ mod problem;
 mod program;
 mod set;
 mod strip;
+mod tally;
 mod template;
 mod wire;
 mod worker;

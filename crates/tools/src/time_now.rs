@@ -89,6 +89,7 @@ mod tests {
     async fn run(arguments: &str) -> Result<String, ToolCallError> {
         let context = CallContext {
             topic: TopicRef { source: "test".to_owned(), topic_key: "t".to_owned() },
+            sight: cortex_types::Sight::Everything,
             event: None,
             user_id: "u".to_owned(),
             now: Millis(1_774_746_000_500),

@@ -2,7 +2,7 @@
 
 use crate::egress::HostPolicy;
 use async_trait::async_trait;
-use cortex_types::{EventId, Millis, TopicRef};
+use cortex_types::{EventId, Millis, Sight, TopicRef};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
@@ -150,6 +150,8 @@ pub struct CallContext {
     /// The message that the call is about; `None` when a person calls the tool by hand.
     pub event: Option<EventId>,
     pub user_id: String,
+    /// What the call may see of the owner's memory.
+    pub sight: Sight,
     pub now: Millis,
     /// Public hosts that the call may reach, redirects included.
     pub reach: HostPolicy,

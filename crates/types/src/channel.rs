@@ -79,8 +79,12 @@ pub struct ChannelSetting {
 pub enum NameRefusal {
     #[error("the name {0} belongs to the server; choose another connectorId")]
     Reserved(String),
-    #[error("the name {0} belongs to another connector; choose another one")]
-    Taken(String),
+    #[error("the name {channel} belongs to another connector ({by}); {}", way_out(.channel, .by))]
+    Taken {
+        channel: String,
+        /// The source that has it.
+        by: String,
+    },
     #[error(
         "the source {of} is the channel {channel} already; after a rename run `cortex connector unbind {of}`"
     )]
@@ -90,6 +94,14 @@ pub enum NameRefusal {
          choose another connectorId, or use the source urn:connector:{channel}"
     )]
     Listed { of: String, channel: String },
+}
+
+/// A source that is called so keeps its name; one that was learned under it can be parted from it.
+fn way_out(channel: &str, by: &str) -> String {
+    if by == channel {
+        return "choose another connectorId".to_owned();
+    }
+    format!("choose another connectorId, or free the name with `cortex connector unbind {by}`")
 }
 
 /// Whose topics belong together.
@@ -209,8 +221,9 @@ impl ChannelSettings {
 
     /// Whether no other source was learned to be this channel.
     pub fn check_unclaimed(&self, source: &str, channel: &str) -> Result<(), NameRefusal> {
-        let is_anothers = self.sources.iter().any(|(other, known)| known == channel && other != source);
-        if is_anothers { Err(NameRefusal::Taken(channel.to_owned())) } else { Ok(()) }
+        let other = self.sources.iter().find(|(other, known)| *known == channel && *other != source);
+        let taken = |by: &String| NameRefusal::Taken { channel: channel.to_owned(), by: by.clone() };
+        other.map_or(Ok(()), |(by, _)| Err(taken(by)))
     }
 
     /// The mode of an event's channel; `source` is where its topic is.
@@ -344,8 +357,14 @@ mod tests {
         assert_eq!(check("telegram", "telegram", key), Ok(()));
         assert_eq!(check("urn:connector:work", "work", key), Ok(()));
         assert_eq!(check("urn:x", "work", Standing::Owner), Ok(()));
-        assert_eq!(check("urn:x", "m", Standing::Owner), Err(NameRefusal::Taken("m".to_owned())));
-        assert_eq!(check("m", "m", key), Err(NameRefusal::Taken("m".to_owned())));
+        let taken = NameRefusal::Taken { channel: "m".to_owned(), by: "urn:connector:m".to_owned() };
+        assert_eq!(check("urn:x", "m", Standing::Owner), Err(taken.clone()));
+        assert_eq!(check("m", "m", key), Err(taken.clone()));
+        assert_eq!(
+            taken.to_string(),
+            "the name m belongs to another connector (urn:connector:m); choose another connectorId, or free the name \
+             with `cortex connector unbind urn:connector:m`"
+        );
         assert_eq!(check("urn:x", "cli", Standing::Owner), Err(NameRefusal::Reserved("cli".to_owned())));
         let work = |of: &str| NameRefusal::Listed { of: of.to_owned(), channel: "work".to_owned() };
         assert_eq!(check("urn:x", "work", key), Err(work("urn:x")));
@@ -388,6 +407,8 @@ mod tests {
         check(Speaker::owner("cli"), "home", "home", known);
         check(Speaker::key("mail"), "tg:1", "mail/tg:1", unknown);
         check(Speaker::key("mail"), "home", "mail/home", unknown);
+        check(Speaker::key("tg"), "tg:1", "tg/tg:1", unknown);
+        check(Speaker::trusted("tg", "tg"), "tg:1", "tg/tg:1", unknown);
         check(Speaker::key("slack"), "mail/boss", "slack/mail/boss", unknown);
         check(Speaker::key("slack"), "boss", "boss", unknown);
         check(Speaker::local("m"), "tg:1", "local:m:tg:1", unknown);

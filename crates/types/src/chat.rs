@@ -9,6 +9,13 @@ pub const SILENCE_MARK: &str = "[silence]";
 /// How the line begins that names, before the words of a user, what came with them; it ends with a bracket.
 pub const ATTACHMENTS_MARK: &str = "[attachments: ";
 
+/// How the line begins behind which stands, before the words of a user, what others said; it ends with a bracket.
+pub const QUOTED_MARK: &str = "[untrusted words ";
+/// The same for what the assistant itself had said.
+pub const OWN_QUOTE_MARK: &str = "[in reply to your own words]";
+/// How each line of such a quote begins, so that none of them can be taken for the user's.
+pub const QUOTE_LINE: &str = "> ";
+
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]

@@ -1,6 +1,6 @@
 //! The inbound event: what a connector hands in, and what the inbox keeps of it.
 
-use crate::{EventId, GivenAnswer, InboxStatus, Millis, NameRefusal, Standing};
+use crate::{Audience, EventId, GivenAnswer, InboxStatus, Millis, NameRefusal, Sight, Standing};
 use serde::{Deserialize, Serialize};
 
 /// Who goes first across topics; FIFO inside one priority.
@@ -109,6 +109,15 @@ pub struct Event {
     pub updated_at: Millis,
     /// How its source proved itself.
     pub standing: Standing,
+    /// Who reads its topic.
+    pub audience: Audience,
     /// What it answers, when it answers a question.
     pub answer: Option<GivenAnswer>,
+}
+
+impl Event {
+    /// What its turn may see of the owner's memory.
+    pub fn sight(&self) -> Sight {
+        self.standing.sight(&self.topic.source, self.audience)
+    }
 }

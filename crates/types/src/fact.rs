@@ -1,6 +1,6 @@
 //! Facts: what is remembered, where it holds, and where it came from.
 
-use crate::speaker::is_owners_source;
+use crate::speaker::{Sight, is_owners_source};
 use crate::status::UnknownStatus;
 use crate::{FactId, Millis, TopicRef};
 use serde::{Deserialize, Serialize};
@@ -18,9 +18,15 @@ pub enum FactScope {
 }
 
 impl FactScope {
-    /// What is not a person's own and holds in this topic of this channel.
-    pub fn places(topic: &TopicRef, channel: &str) -> Vec<Self> {
-        let mut places = vec![Self::Global, Self::Channel(channel.to_owned()), Self::of_topic(topic)];
+    /// What is not a person's own, holds in this topic of this channel, and is seen there.
+    pub fn places(sight: Sight, topic: &TopicRef, channel: &str) -> Vec<Self> {
+        let own = [Self::Channel(channel.to_owned()), Self::of_topic(topic)];
+        let mut places = match sight {
+            Sight::Everything => vec![Self::Global],
+            Sight::Place => return own.into(),
+            Sight::Nothing => return Vec::new(),
+        };
+        places.extend(own);
         // A memory client of the owner may name the owner's own topic by its bare key. Elsewhere others choose the key, and
         // would read any client's scope by choosing its name; with a colon it would be the name of another topic.
         if is_owners_source(&topic.source) && !topic.topic_key.contains(':') {
@@ -197,7 +203,8 @@ mod tests {
     #[test]
     fn a_bare_key_is_read_in_the_owners_own_topics_alone() {
         let bare = |source: &str, key: &str| {
-            FactScope::places(&topic(source, key), source).contains(&FactScope::Topic(key.to_owned()))
+            FactScope::places(Sight::Everything, &topic(source, key), source)
+                .contains(&FactScope::Topic(key.to_owned()))
         };
         assert!(bare("cli", "notes") && bare("openai", "notes"));
         assert!(!bare("slack", "notes") && !bare("slack", "discord:123") && !bare("cli", "discord:123"));

@@ -28,8 +28,8 @@ pub use channel::{
     NameRefusal, Relationship, is_machine_channel,
 };
 pub use chat::{
-    ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, SILENCE_MARK, Sampling, ToolCall,
-    ToolSpec,
+    ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, OWN_QUOTE_MARK, QUOTE_LINE,
+    QUOTED_MARK, SILENCE_MARK, Sampling, ToolCall, ToolSpec,
 };
 pub use clock::{Clock, JumpingClock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};
@@ -41,8 +41,8 @@ pub use outbox::{Delivery, NewReply};
 pub use schedule::{CatchUp, SlotOutcome, SlotRecord};
 pub use secret::{SECRET_BYTES_MIN, SECRET_MASK, names_a_secret, without_known, without_secrets};
 pub use speaker::{
-    CLI_SOURCE, LOCAL_START, OPENAI_SOURCE, Speaker, Standing, is_local, is_owners_source,
-    is_reserved_source, names_its_source,
+    Audience, CHAT_TYPE, CLI_SOURCE, LOCAL_START, OPENAI_SOURCE, Sight, Speaker, Standing, is_local,
+    is_owners_source, is_reserved_source, names_its_source,
 };
 pub use status::{InboxStatus, OutboxStatus, UnknownStatus};
 pub use step::{Step, StepBody, ToolEnding};

@@ -16,6 +16,8 @@ pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const FIELD_CHARS_MAX: usize = 512;
 /// Longest name of a connector without a key.
 pub const LOCAL_NAME_CHARS_MAX: usize = 128;
+/// Longest part of others' words, quoted in somebody's message, that is kept and shown.
+pub const QUOTED_CHARS_MAX: usize = 4_000;
 /// Most connectors without a key that are remembered; those that were silent longest are forgotten first.
 pub const LOCAL_CONNECTORS_MAX: u32 = 256;
 /// Most messages one poll hands out.
@@ -36,16 +38,24 @@ pub const LATENCY_MS_MAX: u64 = 1_000_000_000_000;
 pub const REPLY_BYTES_MAX: usize = 512 * 1024;
 /// Most questions that one turn has open at a time; its other calls wait for the next free place.
 pub const OPEN_QUESTIONS_MAX: usize = 4;
+/// Most open questions of all programs without a key together, however many names they have; one of them has as many as a
+/// turn has.
+pub const STRANGERS_QUESTIONS_MAX: usize = 16;
 /// Most tool calls of one model answer that are looked at.
 pub const TOOL_CALLS_MAX: usize = 32;
+/// Most tool calls of one turn that run at the same time; the others wait for their turn.
+pub const TOOL_CALLS_AT_ONCE_MAX: usize = 4;
+/// Most bytes of pages and answers that all tools together hold while they read them.
+pub const FETCHED_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Largest body of an import of memory.
 pub const IMPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most rows one listing answers with.
 pub const LIST_ROWS_MAX: u32 = 500;
 /// Most bytes of one page of a listing: it ends earlier when its rows are large.
 pub const LIST_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How far the owner's own messages and answers to questions may go beyond maxQueuedEvents and maxDatabaseMiB.
+/// Events that the owner's terminal, his programs, and answers to questions may each have waiting beyond maxQueuedEvents.
 pub const RESERVED_QUEUED_EVENTS: u64 = 1_000;
+/// How far the owner's own messages may go beyond maxDatabaseMiB; answers to questions may go half as far.
 pub const RESERVED_DATABASE_BYTES: u64 = 64 * 1024 * 1024;
 /// Most facts in a prompt.
 pub const KNOWN_FACTS_MAX: usize = 50;

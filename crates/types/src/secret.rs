@@ -11,9 +11,11 @@ pub const SECRET_BYTES_MIN: usize = 8;
 
 /// How tokens begin, and the fewest bytes of a whole one; ours first. Shorter words are words.
 const TOKEN_BEGINNINGS: &[(&str, usize)] = &[
-    // The owner's token, the keys of ingest and connectors, approvals, leases, secrets of webhooks.
+    // The owner's token, the keys of ingest and connectors, what tokens of questions are made with, approvals, leases, secrets
+    // of webhooks.
     ("cxt_", 20),
     ("cxk_", 20),
+    ("cxa_", 20),
     ("apr_", 20),
     ("lease_", 28),
     ("whsec_", 14),
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn our_own_secrets_are_in_the_list() {
-        for ours in ["cxt_", "cxk_", "apr_", "lease_"] {
+        for ours in ["cxt_", "cxk_", "cxa_", "apr_", "lease_"] {
             check(&format!("a {ours}01J00000000000000000000000 b"), "a *** b");
         }
         check("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "***");

@@ -1,7 +1,8 @@
 //! Speakers: who says something, how that was proven, and what follows from it.
 
 use crate::status::UnknownStatus;
-use crate::{HOOK_CHANNEL_START, is_machine_channel};
+use crate::{Accounts, HOOK_CHANNEL_START, is_machine_channel};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 /// Sources, channels and people of sessions without a key have this start (D23).
@@ -18,11 +19,16 @@ pub fn is_local(name: &str) -> bool {
     name.starts_with(LOCAL_START)
 }
 
+/// How people of Telegram are called; no other source has people of this start, whatever its own name is.
+const TELEGRAM_PEOPLE: &str = "tg:";
+const TELEGRAM_SOURCE: &str = "telegram";
+
 /// Whether a user id says itself which source it is of, as `slack:U1` does, and `tg:1` of telegram.
 pub fn names_its_source(source: &str, user_id: &str) -> bool {
-    let is_of =
-        |start: &str| user_id.strip_prefix(start).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1);
-    is_of(source) || (source == "telegram" && is_of("tg"))
+    if let Some(rest) = user_id.strip_prefix(TELEGRAM_PEOPLE) {
+        return source == TELEGRAM_SOURCE && !rest.is_empty();
+    }
+    user_id.strip_prefix(source).is_some_and(|rest| rest.starts_with(':') && rest.len() > 1)
 }
 
 /// Whether only the owner speaks through a source.
@@ -62,15 +68,20 @@ impl Standing {
         }
     }
 
-    /// Whether a turn in a topic of this source may see what the owner's memory holds: files, facts, other channels,
-    /// schedules. What a hook brings, or what is made here, is answered where its topic is: the programs that read the
-    /// answers of a hook, or of a session without a key, are not the owner (D21).
-    pub fn sees_memory(self, source: &str) -> bool {
+    /// What a turn in a topic of this source, read by these, may see of the owner's memory. What a hook brings, or what is
+    /// made here, is answered where its topic is: the programs that read the answers of a hook, or of a session without a
+    /// key, are not the owner (D21).
+    pub fn sight(self, source: &str, audience: Audience) -> Sight {
         let is_answered_outside = is_local(source) || source.starts_with(HOOK_CHANNEL_START);
-        match self {
+        let is_the_owners = match self {
             Self::Owner | Self::Key | Self::Trusted => true,
             Self::Hook | Self::Inside => !is_answered_outside,
             Self::Local => false,
+        };
+        match (is_the_owners, audience) {
+            (false, _) => Sight::Nothing,
+            (true, Audience::Private) => Sight::Everything,
+            (true, Audience::Group) => Sight::Place,
         }
     }
 
@@ -88,6 +99,72 @@ impl Standing {
             source if is_local(source) => Self::Local,
             source if source.starts_with(HOOK_CHANNEL_START) => Self::Hook,
             _ => Self::Owner,
+        }
+    }
+}
+
+crate::status::status_type!(
+    /// Who reads what is said in a topic.
+    Audience, "private, group", {
+        /// One person.
+        Private = "private",
+        /// Several, of whom only one may be the owner.
+        Group = "group",
+    }
+);
+
+/// The word of an event's metadata by which a connector says who reads along.
+pub const CHAT_TYPE: &str = "chatType";
+
+impl Audience {
+    /// What a connector says with an event; `None` when it says nothing. A source that did not prove itself is not
+    /// believed, and a word that nobody knows is a group's: it may be one of another platform's words for several people.
+    pub fn said(standing: Standing, metadata_json: Option<&str>) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Said {
+            #[serde(rename = "chatType")]
+            chat_type: Option<ChatType>,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum ChatType {
+            Known(Audience),
+            Other(IgnoredAny),
+        }
+        let said: Said = serde_json::from_str(metadata_json?).ok()?;
+        match said.chat_type.filter(|_| standing.vouches_for_people())? {
+            ChatType::Known(audience) => Some(audience),
+            ChatType::Other(_) => Some(Self::Group),
+        }
+    }
+
+    /// Who reads an event's topic: a group, once the event or its topic says so.
+    pub fn of_event(standing: Standing, metadata_json: Option<&str>, of_topic: Self) -> Self {
+        match (Self::said(standing, metadata_json), of_topic) {
+            (Some(Self::Group), _) | (_, Self::Group) => Self::Group,
+            (Some(Self::Private) | None, Self::Private) => Self::Private,
+        }
+    }
+}
+
+/// How much of the owner's memory a turn sees, in its prompt and by its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// Files, facts, other channels, schedules.
+    Everything,
+    /// What was said and kept in the topic itself, its own schedules and ops, and facts that hold for its whole channel.
+    /// Facts that hold everywhere are left out: while everybody is one owner, all that is learned of a person holds so.
+    Place,
+    /// Only what was said in the topic.
+    Nothing,
+}
+
+impl Sight {
+    /// The people whose facts and words are seen, of those who are the speaker.
+    pub fn people(self, accounts: Accounts) -> Accounts {
+        match self {
+            Self::Everything => accounts,
+            Self::Place | Self::Nothing => Accounts::Only(Vec::new()),
         }
     }
 }
@@ -172,25 +249,82 @@ mod tests {
         assert_eq!((stranger.source(), stranger.channel()), ("local:cli", "local:cli"));
         assert_eq!(stranger.person("cli:owner"), "local:cli:cli:owner");
         assert!(!stranger.standing().vouches_for_people());
-        assert!(!stranger.standing().sees_memory(stranger.source()));
+        assert_eq!(stranger.standing().sight(stranger.source(), Audience::Private), Sight::Nothing);
         let trusted = Speaker::trusted("urn:connector:m", "m");
         assert_eq!((trusted.source(), trusted.channel()), ("urn:connector:m", "m"));
         assert_eq!(trusted.person("ada"), "ada");
         assert!(trusted.standing().vouches_for_people());
-        assert!(trusted.standing().sees_memory(trusted.source()));
+        assert_eq!(trusted.standing().sight(trusted.source(), Audience::Private), Sight::Everything);
     }
 
     #[test]
     fn what_is_answered_to_a_machine_sees_nothing_of_the_owners_memory() {
-        for standing in [Standing::Hook, Standing::Inside] {
+        let sees =
+            |standing: Standing, source| standing.sight(source, Audience::Private) == Sight::Everything;
+        for standing in &[Standing::Hook, Standing::Inside] {
             for (source, expected) in
                 [("hook:gh", false), ("local:m", false), ("telegram", true), ("cli", true)]
             {
-                assert_eq!(standing.sees_memory(source), expected, "{standing} in {source}");
+                assert_eq!(sees(*standing, source), expected, "{standing} in {source}");
             }
         }
         for (source, expected) in [("hook:gh", false), ("local:m", false), ("telegram", true)] {
-            assert_eq!(Standing::of_source(source).sees_memory(source), expected, "{source}");
+            assert_eq!(sees(Standing::of_source(source), source), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_group_sees_its_place_alone_whoever_speaks_there() {
+        for standing in Standing::ALL {
+            let sight = standing.sight("telegram", Audience::Group);
+            let expected = if *standing == Standing::Local { Sight::Nothing } else { Sight::Place };
+            assert_eq!(sight, expected, "{standing}");
+            assert_eq!(sight.people(Accounts::Everyone), Accounts::Only(Vec::new()));
+        }
+        assert_eq!(Standing::Hook.sight("hook:gh", Audience::Group), Sight::Nothing);
+    }
+
+    #[test]
+    fn only_a_source_that_proved_itself_says_who_reads_along() {
+        use Audience::{Group, Private};
+        for (metadata, expected) in [
+            (Some(r#"{"chatType":"group"}"#), Some(Group)),
+            (Some(r#"{"chatType":"private"}"#), Some(Private)),
+            (Some(r#"{"chatType":"supergroup"}"#), Some(Group)),
+            (Some(r#"{"chatType":7}"#), Some(Group)),
+            (Some(r#"{"chatType":null}"#), None),
+            (Some(r#"{"chatId":"1"}"#), None),
+            (None, None),
+        ] {
+            for standing in [Standing::Owner, Standing::Key, Standing::Trusted] {
+                assert_eq!(Audience::said(standing, metadata), expected, "{metadata:?}");
+            }
+            for standing in [Standing::Local, Standing::Hook, Standing::Inside] {
+                assert_eq!(Audience::said(standing, metadata), None, "{metadata:?}");
+            }
+        }
+        let private = Some(r#"{"chatType":"private"}"#);
+        assert_eq!(Audience::of_event(Standing::Key, private, Group), Group);
+        assert_eq!(Audience::of_event(Standing::Inside, None, Group), Group);
+        assert_eq!(Audience::of_event(Standing::Key, private, Private), Private);
+    }
+
+    #[test]
+    fn a_user_id_names_its_source_and_tg_is_telegram_alone() {
+        for (source, user) in
+            [("telegram", "tg:1"), ("telegram", "telegram:1"), ("slack", "slack:U1"), ("urn:x", "urn:x:1")]
+        {
+            assert!(names_its_source(source, user), "{source} {user}");
+        }
+        for (source, user) in [
+            ("tg", "tg:1"),
+            ("tg:x", "tg:x:1"),
+            ("slack", "tg:1"),
+            ("telegram", "tg:"),
+            ("slack", "slack:"),
+            ("slack", "slacker:1"),
+        ] {
+            assert!(!names_its_source(source, user), "{source} {user}");
         }
     }
 

@@ -10,6 +10,7 @@ mod egress;
 mod far_side;
 mod file;
 mod flood;
+mod group;
 mod injection;
 mod judgement;
 mod key;
@@ -54,6 +55,7 @@ const CLASSES: &[&[Attack]] = &[
     door::ATTACKS,
     key::ATTACKS,
     keyless::ATTACKS,
+    group::ATTACKS,
     approval::ATTACKS,
     question::ATTACKS,
     injection::ATTACKS,

@@ -1,7 +1,7 @@
 //! The client's side of `/api/v2/approvals` and `/api/v2/grants`.
 
 use super::{Client, ClientError};
-use crate::{ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantRequest};
+use crate::{ApprovalList, ApprovalQuery, ApprovalRow, GrantAnswer, GrantList, GrantQuery, GrantRequest};
 use cortex_types::{ApprovalId, GrantId};
 
 impl Client {
@@ -27,8 +27,8 @@ impl Client {
         self.post(&format!("/api/v2/approvals/{id}/grant"), request).await
     }
 
-    pub async fn grants(&self) -> Result<GrantList, ClientError> {
-        self.get("/api/v2/grants", &()).await
+    pub async fn grants(&self, query: &GrantQuery) -> Result<GrantList, ClientError> {
+        self.get("/api/v2/grants", query).await
     }
 
     pub async fn revoke_grant(&self, id: &GrantId) -> Result<(), ClientError> {

@@ -25,6 +25,12 @@ impl Client {
         self.post("/api/v2/connectors/untrust", &request).await
     }
 
+    /// Forgets a connector without a key, until it comes again.
+    pub async fn forget_connector(&self, connector_id: &str) -> Result<LocalConnectorRow, ClientError> {
+        let request = UntrustRequest { connector_id: connector_id.to_owned() };
+        self.post("/api/v2/connectors/forget", &request).await
+    }
+
     /// Ends the key with this id or name.
     pub async fn revoke_key(&self, id_or_name: &str) -> Result<KeyInfo, ClientError> {
         self.post("/api/v2/keys/revoke", &KeyChoice { key: id_or_name.to_owned() }).await

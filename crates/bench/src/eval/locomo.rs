@@ -110,7 +110,7 @@ async fn tell(
         let at = Millis(session * HOUR_MS + i64::try_from(number).unwrap_or(0) * 1_000);
         let id = EventId::from_ulid(Ulid::from_parts(number as u64, 0));
         store.inbox().accept(event(&id, &said, at), at).await?;
-        let claimed = store.inbox().claim_next(1, at).await?.pop();
+        let claimed = store.inbox().claim_next(1, at).await?.whole.pop();
         let claimed = claimed.ok_or_else(|| BenchError::Broken("a message cannot be claimed".to_owned()))?;
         let silent = FinishedTurn {
             last_step: None,

@@ -213,7 +213,7 @@ impl Aged {
         for _ in 0..CLAIMS {
             let now = self.clock.now();
             let started = Instant::now();
-            let claimed = self.store.inbox().claim_next(CLAIMED, now).await?;
+            let claimed = self.store.inbox().claim_next(CLAIMED, now).await?.whole;
             spent += started.elapsed();
             if claimed.len() != CLAIMED as usize {
                 return Err(broken("a claim found fewer events than wait"));

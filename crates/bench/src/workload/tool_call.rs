@@ -90,6 +90,7 @@ impl Bench {
         let registry = tools.add(built_in, Arc::new(Nothing)).map_err(broken)?.build();
         let context = CallContext {
             topic: TopicRef { source: "bench".to_owned(), topic_key: "bench".to_owned() },
+            sight: cortex_types::Sight::Everything,
             event: None,
             user_id: "bench".to_owned(),
             now: Millis(0),

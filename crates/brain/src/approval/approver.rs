@@ -43,6 +43,7 @@ mod tests {
             created_at: Millis(0),
             updated_at: Millis(0),
             standing,
+            audience: cortex_types::Audience::Private,
             answer: None,
         }
     }
@@ -65,6 +66,7 @@ mod tests {
         check(Standing::Key, "telegram", "tg:1", true);
         check(Standing::Key, "slack", "mail/boss", false);
         check(Standing::Key, "mail", "tg:1", false);
+        check(Standing::Key, "tg", "tg:1", false);
         check(Standing::Key, "mail", "slack:U1", false);
         check(Standing::Key, "slack", "boss", false);
         for unproven in [Standing::Local, Standing::Hook, Standing::Inside] {

@@ -26,6 +26,7 @@ fn event(text: &str) -> Event {
         created_at: Millis(10 * DAY),
         updated_at: Millis(10 * DAY),
         standing: Standing::Owner,
+        audience: cortex_types::Audience::Private,
         answer: None,
     }
 }

@@ -29,6 +29,7 @@ fn context(attempts: u32) -> TurnContext {
         created_at: Millis(0),
         updated_at: Millis(0),
         standing: Standing::Owner,
+        audience: cortex_types::Audience::Private,
         answer: None,
     };
     let limits = ContextLimits { window: 8_192, groups: 10, memory: true };

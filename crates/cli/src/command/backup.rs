@@ -58,6 +58,11 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let message = format!("{} is a folder; name a file", file.display());
         return Err(Failure::Coded { code: "is_a_folder", message });
     }
+    let folder = folder_of(file);
+    if !folder.is_dir() {
+        let message = format!("there is no folder {}; make it, or choose another file", folder.display());
+        return Err(Failure::Coded { code: "no_folder", message });
+    }
     if file.exists() && !args.force {
         let message = format!("{} is there already; choose another name, or give --force", file.display());
         return Err(Failure::Coded { code: "exists", message });
@@ -71,7 +76,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         }
         Err(LockError::AlreadyRunning { .. } | LockError::InUse(_) | LockError::Unusable { .. }) => None,
     };
-    let staging = Staging::beside(file)?;
+    let staging = Staging::beside(file).map_err(|error| not_written(file, &error))?;
     let bar = bar();
     let (manifest, left_out) = collect(&home, &staging, &bar)?;
     seal(&manifest, &staging, file)?;
@@ -137,6 +142,16 @@ fn collect(home: &Home, staging: &Staging, bar: &ProgressBar) -> Result<(Manifes
 
 fn not_copied(name: &str, reason: &str) -> Failure {
     Failure::Coded { code: "backup_failed", message: format!("{name}: {reason}") }
+}
+
+/// The home is fine; it is the place of the file that is not.
+fn not_written(file: &Path, error: &std::io::Error) -> Failure {
+    let message = format!("{} cannot be written: {error}; choose another file", file.display());
+    Failure::Coded { code: "backup_failed", message }
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// What is in a home besides its database, by the path below it, in order.
@@ -217,17 +232,29 @@ fn walk(folder: &Path, below: &str, depth: usize, found: &mut Found) -> std::io:
     Ok(())
 }
 
+/// Whether a path of a home, by its first part, is none that a backup holds: the database alone has its name.
+pub(super) fn is_never_held(path: &str) -> bool {
+    let first = path.split('/').next().unwrap_or_default();
+    path != DATABASE && (is_left_out(first) || path.split('/').any(is_partial))
+}
+
 fn is_left_out(name: &str) -> bool {
     LEFT_OUT.contains(&name) || name.starts_with(ASIDE) || name.starts_with(DATABASE)
 }
 
 /// No other backup, and nothing that a database's copy already has.
 fn belongs(path: &Path, name: &str) -> bool {
-    let is_companion = COMPANIONS
-        .iter()
-        .filter_map(|ending| name.strip_suffix(ending))
-        .any(|database| starts_with(&path.with_file_name(database), SQLITE));
+    let is_companion = companion_of(name).is_some_and(|database| is_database(&path.with_file_name(database)));
     !is_companion && !starts_with(path, archive::MAGIC.as_bytes())
+}
+
+/// The database that a file of this name would belong to.
+pub(super) fn companion_of(name: &str) -> Option<&str> {
+    COMPANIONS.iter().find_map(|ending| name.strip_suffix(ending))
+}
+
+pub(super) fn is_database(path: &Path) -> bool {
+    starts_with(path, SQLITE)
 }
 
 fn starts_with(path: &Path, beginning: &[u8]) -> bool {
@@ -240,7 +267,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), String> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| error.to_string())?;
     }
-    if starts_with(from, SQLITE) {
+    if is_database(from) {
         copy_database(from, to, |_| {}).map_err(|error| error.to_string())?;
         return check_whole(to).map_err(|error| error.to_string());
     }
@@ -250,7 +277,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), String> {
 /// Writes the backup under another name, reads it back, and gives it its name once it is on disk.
 fn seal(manifest: &Manifest, staging: &Staging, file: &Path) -> Result<(), Failure> {
     let sealed = staging.path().join(".sealed");
-    let failed = |error: std::io::Error| Failure::from(HomeError::from_io(file, error));
+    let failed = |error: std::io::Error| not_written(file, &error);
     let mut target =
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&sealed).map_err(failed)?;
     let broken = |error: archive::ArchiveError| not_copied(&file.display().to_string(), &error.to_string());
@@ -262,8 +289,7 @@ fn seal(manifest: &Manifest, staging: &Staging, file: &Path) -> Result<(), Failu
         return Err(not_copied(&file.display().to_string(), "it does not read back as it was written"));
     }
     std::fs::rename(&sealed, file).map_err(failed)?;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    File::open(folder_of(file)).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
 /// A bar on stderr; draws nothing where no terminal reads.

@@ -25,8 +25,8 @@ struct What {
     /// The JSON Schema of server.json
     #[arg(long)]
     schema: bool,
-    /// The reference page
-    #[arg(long, hide = true)]
+    /// The reference page: what every key does, whatever is in server.json
+    #[arg(long)]
     markdown: bool,
 }
 

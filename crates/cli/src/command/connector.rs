@@ -40,6 +40,7 @@ enum Action {
     Status,
     Trust(trust::TrustArgs),
     Untrust(trust::UntrustArgs),
+    Forget(trust::ForgetArgs),
     Unbind(unbind::Args),
 }
 
@@ -55,6 +56,7 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Action::Status => status::run(context),
         Action::Trust(args) => trust::trust(args, context),
         Action::Untrust(args) => trust::untrust(args, context),
+        Action::Forget(args) => trust::forget(args, context),
         Action::Unbind(args) => unbind::run(args, context),
     }
 }

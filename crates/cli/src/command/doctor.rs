@@ -33,20 +33,28 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
             checks.push(Check::ok("settings", message));
             Some((effective, settings))
         }
+        Err(Failure::Config(error)) => {
+            let told = error.messages().into_iter();
+            checks.extend(told.map(|message| Check::problem("settings", message.to_owned())));
+            None
+        }
         Err(failure) => {
-            checks.push(Check::problem("settings", format!("{failure}; `cortex config --server --list`")));
+            checks.push(Check::problem("settings", failure.to_string()));
             None
         }
     };
     let server = runtime.block_on(service::server(&home, context));
     checks.push(server.check);
     checks.extend(server.status.as_ref().and_then(service::watchdog));
-    checks.extend(server.status.as_ref().map(service::storage));
+    checks.extend(server.status.as_ref().map(|status| service::storage(status.storage)));
     checks.extend(runtime.block_on(connector::connectors(context)));
     checks.extend(runtime.block_on(tool::held_back(context)));
     let embedder = settings.as_ref().and_then(|(effective, settings)| embedder(effective, settings));
     let (database, counts) = home::database(&home, embedder.as_deref());
     checks.push(database);
+    if let (None, Some(counts), Some((_, settings))) = (&server.status, &counts, &settings) {
+        checks.push(service::storage_at_rest(counts, settings));
+    }
     if let Some((effective, settings)) = &settings {
         let models = server.status.map(|status| status.models);
         checks.push(runtime.block_on(model::model(models, settings, effective, context)));

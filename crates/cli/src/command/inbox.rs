@@ -36,6 +36,7 @@ enum Action {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let client = connect::client(context)?;
     let runtime = context.client_runtime()?;
+    let about = |event: &EventId| Failure::about(format!("event {event}"), "cortex inbox list");
     match &args.action {
         Action::List { status, limit, before } => {
             let query = InboxQuery { status: *status, limit: Some(*limit), before: before.clone() };
@@ -50,8 +51,12 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 super::inbox::more(list.next_cursor.as_deref());
             }
         }
-        Action::Show { event } => show(&runtime.block_on(client.inbox_row(event))?, context)?,
-        Action::Retry { event } => show(&runtime.block_on(client.retry_event(event))?, context)?,
+        Action::Show { event } => {
+            show(&runtime.block_on(client.inbox_row(event)).map_err(about(event))?, context)?
+        }
+        Action::Retry { event } => {
+            show(&runtime.block_on(client.retry_event(event)).map_err(about(event))?, context)?
+        }
     }
     Ok(Exit::Ok)
 }

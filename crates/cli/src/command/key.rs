@@ -26,6 +26,8 @@ enum Action {
         name: KeyName,
     },
     /// Make a key that may use one source and nothing else; it is shown once
+    ///
+    /// From then on nobody uses that source without a key: a connector that was trusted with it no longer is.
     Create {
         /// What to call it, such as the machine it is for
         name: String,
@@ -79,6 +81,13 @@ fn create(name: &str, source: &str, context: &Context) -> Result<(), Failure> {
     let made = context.client_runtime()?.block_on(client.create_key(&request))?;
     if context.terminal.json {
         return context.terminal.print_json(&made);
+    }
+    for name in &made.untrusted {
+        talk(&format!(
+            "{} may no longer use the source {} without a key, also after this key is revoked; its sockets are closed",
+            one_line(name, 60),
+            one_line(&made.source, 60)
+        ));
     }
     // The key alone goes to standard output, so that it can be piped into a file.
     talk(&format!(

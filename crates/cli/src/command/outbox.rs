@@ -63,14 +63,21 @@ impl Page {
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let client = connect::client(context)?;
     let runtime = context.client_runtime()?;
+    let about = |message: &OutboxId| Failure::about(format!("message {message}"), "cortex outbox list");
     match &args.action {
         Action::List { status, page } => {
             list(&runtime.block_on(client.outbox(&page.query(*status)))?, context)?
         }
         Action::Dead { page } => list(&runtime.block_on(client.outbox_dead(&page.query(None)))?, context)?,
-        Action::Show { message } => show(&runtime.block_on(client.outbox_row(message))?, context)?,
-        Action::Retry { message } => show(&runtime.block_on(client.retry_message(message))?, context)?,
-        Action::Discard { message } => show(&runtime.block_on(client.discard_message(message))?, context)?,
+        Action::Show { message } => {
+            show(&runtime.block_on(client.outbox_row(message)).map_err(about(message))?, context)?
+        }
+        Action::Retry { message } => {
+            show(&runtime.block_on(client.retry_message(message)).map_err(about(message))?, context)?
+        }
+        Action::Discard { message } => {
+            show(&runtime.block_on(client.discard_message(message)).map_err(about(message))?, context)?
+        }
     }
     Ok(Exit::Ok)
 }

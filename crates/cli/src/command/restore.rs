@@ -1,9 +1,10 @@
 //! `cortex restore`.
 
-use super::backup::{ASIDE, DATABASE};
+use super::backup::{ASIDE, DATABASE, companion_of, is_database, is_never_held};
 use crate::archive::{self, ArchiveError, ArchivedFile, Manifest};
 use crate::context::Context;
 use crate::daemon;
+use crate::escape::one_line;
 use crate::exit::{Exit, Failure};
 use crate::home::{Home, HomeError};
 use crate::staging::Staging;
@@ -13,8 +14,13 @@ use cortex_types::{Clock, SystemClock};
 use serde_json::json;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// Longest time of an archive that is shown.
+const STAMP_LETTERS_MAX: usize = 40;
+/// Longest name of an archive that is shown.
+const NAME_LETTERS_MAX: usize = 300;
 
 /// Put a backup into this home
 ///
@@ -37,16 +43,20 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             message: format!("a server uses this home (pid {pid}); `cortex stop` it first"),
         })
     })?;
-    let staging = Staging::beside(&home.path().join("restore"))?;
+    let staging = Staging::beside(&home.path().join("restore"))
+        .map_err(|error| HomeError::from_io(home.path(), error))?;
     let manifest = unpack(&args.file, &staging)?;
     check_copy(&staging.path().join(DATABASE)).map_err(|error| refused(&args.file, &error.to_string()))?;
+    refuse_companions(&args.file, &manifest, &staging, &home)?;
+    refuse_obstacles(&manifest, &home)?;
     let aside = put_in_place(&manifest, &staging, &home)?;
     if context.terminal.json {
         let shown = json!({"home": home.path(), "files": manifest.files.len(), "createdAt": manifest.created_at, "aside": aside});
         context.terminal.print_json(&shown)?;
     } else {
         let (files, home) = (manifest.files.len(), home.path().display());
-        talk(&format!("restored {files} files of {} into {home}", manifest.created_at));
+        let made_at = one_line(&manifest.created_at, STAMP_LETTERS_MAX);
+        talk(&format!("restored {files} files of {made_at} into {home}"));
         if let Some(aside) = aside {
             talk(&format!("The files that were there before are in {}", aside.display()));
         }
@@ -58,15 +68,21 @@ fn read(
     file: &Path,
     hand_on: impl FnMut(&ArchivedFile, &[u8]) -> std::io::Result<()>,
 ) -> Result<Manifest, Failure> {
+    if file.is_dir() {
+        return Err(refused(file, "it is a folder, not a backup"));
+    }
     let archive = File::open(file).map_err(|error| Failure::Coded {
         code: "no_backup",
         message: format!("cannot read {}: {error}", file.display()),
     })?;
     let manifest = archive::read(archive, hand_on).map_err(|error| match error {
-        ArchiveError::Io(error) => Failure::Plain(format!("{}: {error}", file.display())),
+        ArchiveError::Io(error) => {
+            Failure::Plain(format!("{}: {error}; nothing was changed", file.display()))
+        }
         error @ (ArchiveError::NotOurs
         | ArchiveError::OtherFormat { .. }
         | ArchiveError::Manifest
+        | ArchiveError::Clash(_)
         | ArchiveError::Block { .. }
         | ArchiveError::Cut { .. }
         | ArchiveError::Longer) => refused(file, &error.to_string()),
@@ -74,12 +90,70 @@ fn read(
     if !manifest.files.iter().any(|file| file.name == DATABASE) {
         return Err(refused(file, "it holds no database"));
     }
+    if let Some(found) = manifest.files.iter().find(|archived| is_never_held(&archived.name)) {
+        let reason = format!("it holds {}, which belongs into no backup", shown(&found.name));
+        return Err(refused(file, &reason));
+    }
     Ok(manifest)
 }
 
 fn refused(file: &Path, reason: &str) -> Failure {
     let message = format!("{}: {reason}; nothing was changed, use another backup", file.display());
     Failure::Coded { code: "backup_unusable", message }
+}
+
+fn shown(name: &str) -> String {
+    one_line(name, NAME_LETTERS_MAX)
+}
+
+/// A log beside a database would be read into it, after it was checked without it.
+fn refuse_companions(
+    file: &Path,
+    manifest: &Manifest,
+    staging: &Staging,
+    home: &Home,
+) -> Result<(), Failure> {
+    let is_companion = |archived: &&ArchivedFile| {
+        companion_of(&archived.name).is_some_and(|database| {
+            [staging.path(), home.path()].iter().any(|folder| is_database(&folder.join(database)))
+        })
+    };
+    match manifest.files.iter().find(is_companion) {
+        Some(found) => Err(refused(file, &format!("it holds {}, the log of a database", shown(&found.name)))),
+        None => Ok(()),
+    }
+}
+
+/// Every path of the home that is written to must lead there by folders of its own: a link would lead out of it, and what is
+/// a file here and a folder there would end the restore halfway.
+fn refuse_obstacles(manifest: &Manifest, home: &Home) -> Result<(), Failure> {
+    let obstacle = |path: &Path, what: &str| {
+        let message = format!(
+            "{} is {what}; nothing was changed. Move it away, or restore into another --home",
+            path.display()
+        );
+        Failure::Coded { code: "in_the_way", message }
+    };
+    for file in &manifest.files {
+        let mut path = home.path().to_owned();
+        let mut parts = Path::new(&file.name).components().peekable();
+        while let Some(part) = parts.next() {
+            path.push(part);
+            let is_last = parts.peek().is_none();
+            let kind = match std::fs::symlink_metadata(&path) {
+                Ok(found) => found.file_type(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                Err(error) => return Err(HomeError::from_io(&path, error).into()),
+            };
+            match (kind.is_symlink(), kind.is_dir(), is_last) {
+                (true, _, _) => return Err(obstacle(&path, "a symbolic link")),
+                (false, true, true) => return Err(obstacle(&path, "a folder, and a file in the backup")),
+                (false, false, false) => return Err(obstacle(&path, "a file, and a folder in the backup")),
+                (false, true, false) | (false, false, true) => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Writes the files of the backup into the staging folder, each checked and on disk.
@@ -142,11 +216,18 @@ fn keep(old: &Path, kept_as: &Path) -> std::io::Result<()> {
     }
     for ending in ["-wal", "-shm"].into_iter().filter(|ending| beside(old, ending).exists()) {
         std::fs::rename(beside(old, ending), beside(kept_as, ending))?;
+        close(&beside(kept_as, ending))?;
     }
-    if !old.exists() || std::fs::hard_link(old, kept_as).is_ok() {
-        return Ok(());
+    if old.exists() && std::fs::hard_link(old, kept_as).is_err() {
+        std::fs::copy(old, kept_as)?;
     }
-    std::fs::copy(old, kept_as).map(drop)
+    if kept_as.exists() { close(kept_as) } else { Ok(()) }
+}
+
+/// What is kept aside is for its owner alone, whatever it was before.
+fn close(path: &Path) -> std::io::Result<()> {
+    let mode = std::fs::metadata(path)?.permissions().mode() & 0o700;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

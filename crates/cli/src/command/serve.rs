@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::home::{Home, HomeError};
 use crate::logging::{self, LogSink};
 use crate::redact::Redactor;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{self, Supervisor};
 use crate::terminal::talk;
 use cortex_api::Client;
 use cortex_server::{ReadChannels, RunningServer, ServeConfig, StartError};
@@ -86,7 +86,8 @@ async fn serve(
     let supervised = async {
         announced?;
         let client = Client::new(&url_of(running.address()), credentials.token().cloned())?;
-        Supervisor::start(connectors, home, &client, &board).await
+        let handed = |name: &str| supervisor::handed(name, effective, &context.environment);
+        Supervisor::start(connectors, home, &client, &board, handed).await
     };
     let supervisor = match supervised.await {
         Ok(supervisor) => supervisor,

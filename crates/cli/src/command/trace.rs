@@ -18,7 +18,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let client = connect::client(context)?;
-    let trace = context.client_runtime()?.block_on(client.trace(&args.event))?;
+    let trace = context.client_runtime()?.block_on(client.trace(&args.event));
+    let trace = trace.map_err(Failure::about(format!("event {}", args.event), "cortex inbox list"))?;
     let terminal = &context.terminal;
     if terminal.json {
         terminal.print_json(&trace)?;

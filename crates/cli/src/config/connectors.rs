@@ -84,24 +84,37 @@ pub(crate) fn check_connectors(value: &Value) -> Result<(), String> {
     let Some(blocks) = value.as_object() else {
         return Err("must be an object {\"<connector>\": {\"enabled\": true, …}}".to_owned());
     };
-    if let Some(name) = blocks.keys().find(|name| !KNOWN_CONNECTORS.contains(&name.as_str())) {
-        return Err(format!("has an unknown connector {name}; known are {}", KNOWN_CONNECTORS.join(", ")));
-    }
+    let mut problems = Vec::new();
     for (name, block) in blocks {
-        // One block at a time, so that the error names it; a token is a text or wrong without being told.
-        let one = json!({ name: block });
-        for secret in ["token", "appToken"] {
-            if block.get(secret).is_some_and(|token| !token.is_string()) {
-                return Err(format!("has a wrong {name}: {secret} must be a text"));
+        if !KNOWN_CONNECTORS.contains(&name.as_str()) {
+            problems
+                .push(format!("has an unknown connector {name}; known are {}", KNOWN_CONNECTORS.join(", ")));
+            continue;
+        }
+        match block.as_object() {
+            // One field at a time, so that every mistake is told.
+            Some(fields) => {
+                let wrong = fields.iter().filter_map(|(field, value)| wrong_field(name, field, value));
+                problems.extend(wrong.map(|problem| format!("has a wrong {name}: {problem}")));
             }
+            None => problems.push(format!("has a wrong {name}: it must be an object")),
         }
-        if name != "slack" && block.get("appToken").is_some() {
-            return Err(format!("has a wrong {name}: only slack has an appToken"));
-        }
-        serde_json::from_value::<ConnectorsBlock>(one)
-            .map_err(|error| format!("has a wrong {name}: {error}"))?;
     }
-    Ok(())
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+}
+
+/// A token is a text or wrong, without being told.
+fn wrong_field(connector: &str, field: &str, value: &Value) -> Option<String> {
+    if matches!(field, "token" | "appToken") && !value.is_string() {
+        return Some(format!("{field} must be a text"));
+    }
+    if field == "appToken" && connector != "slack" {
+        return Some("only slack has an appToken".to_owned());
+    }
+    let error =
+        serde_json::from_value::<ConnectorsBlock>(json!({ connector: { field: value } })).err()?.to_string();
+    let is_named = error.contains(&format!("`{field}`"));
+    Some(if is_named { error } else { format!("{field}: {error}") })
 }
 
 pub(crate) fn connectors_schema() -> Value {
@@ -172,7 +185,7 @@ mod tests {
                 "has an unknown connector telegramm; known are telegram, matrix, discord, slack",
             ),
             (json!({"telegram": {"tokn": "s3cret"}}), "has a wrong telegram: unknown field `tokn`"),
-            (json!({"telegram": {"groups": "some"}}), "has a wrong telegram: unknown variant `some`"),
+            (json!({"telegram": {"groups": "some"}}), "has a wrong telegram: groups: unknown variant `some`"),
             (json!({"telegram": {"token": ["s3cret"]}}), "has a wrong telegram: token must be a text"),
             (json!({"telegram": true}), "has a wrong telegram: "),
             (json!({"slack": {"appToken": {"x": "s3cret"}}}), "has a wrong slack: appToken must be a text"),

@@ -5,7 +5,8 @@ use super::file;
 use super::table::{KEYS, Key};
 use crate::environment::Environment;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The flags that set a key, as they were typed.
@@ -74,7 +75,22 @@ pub(crate) struct Effective {
 /// Reads and checks everything; all that is wrong is told at once.
 pub(crate) fn load(home: &Path, flags: &Flags, environment: &Environment) -> Result<Effective, ConfigError> {
     let file = home.join("server.json");
-    let (mut in_file, mut wrong) = file::read(&file, environment)?;
+    let (in_file, wrong) = file::read(&file, environment)?;
+    merged(file, in_file, wrong, flags, environment)
+}
+
+/// What the server handed to a child of its own: a few variables. The file names others that the child does not have.
+pub(crate) fn load_handed(home: &Path, environment: &Environment) -> Result<Effective, ConfigError> {
+    merged(home.join("server.json"), BTreeMap::new(), Vec::new(), &Flags::default(), environment)
+}
+
+fn merged(
+    file: PathBuf,
+    mut in_file: BTreeMap<&'static str, Value>,
+    mut wrong: Vec<ConfigError>,
+    flags: &Flags,
+    environment: &Environment,
+) -> Result<Effective, ConfigError> {
     let mut entries = Vec::with_capacity(KEYS.len());
     for key in KEYS {
         let variable = key.variable();
@@ -109,6 +125,15 @@ impl Effective {
 
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.entry(name).and_then(|entry| entry.value.as_bool()).unwrap_or(false)
+    }
+
+    /// What a connector gets of the settings, in the variables that `load_handed` reads: its own block, and how much to log.
+    pub(crate) fn handed_to(&self, connector: &str) -> Vec<(String, String)> {
+        let block = self.entry("connectors").and_then(|entry| entry.value.get(connector)).cloned();
+        let own = json!({ connector: block.unwrap_or_else(|| json!({})) }).to_string();
+        let level = self.text("logLevel").unwrap_or_default().to_owned();
+        let variable = |name: &str| Key::find(name).map(Key::variable).unwrap_or_default();
+        vec![(variable("connectors"), own), (variable("logLevel"), level)]
     }
 
     /// Where to point a complaint about this key.

@@ -240,7 +240,7 @@ impl Reader<'_> {
         let name = property.name.as_str();
         let help = match nearest_key(name) {
             Some(near) => format!("did you mean {near}?"),
-            None => "`cortex config --server --list` shows every key".to_owned(),
+            None => "`cortex config --server --markdown` describes every key".to_owned(),
         };
         self.complain(name_bounds(property), &format!("{name} is not a known key"), &help)
     }
@@ -288,19 +288,23 @@ fn nearest_key(name: &str) -> Option<&'static str> {
         .map(|(_, near)| near)
 }
 
+/// How many letters have to be changed, added, left out or swapped with their neighbour.
 pub(super) fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (number, letter) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = number + 1;
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
+    for (row, letter) in left.iter().enumerate() {
+        let mut next = vec![row + 1];
         for (column, other) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
+            let changed = rows[row][column] + usize::from(letter != other);
+            let mut least = changed.min(next[column] + 1).min(rows[row][column + 1] + 1);
+            if row > 0 && column > 0 && left[row - 1] == *other && right[column - 1] == *letter {
+                least = least.min(rows[row - 1][column - 1] + 1);
+            }
+            next.push(least);
         }
+        rows.push(next);
     }
-    row[right.len()]
+    rows[left.len()][right.len()]
 }
 
 fn lower_first(text: &str) -> String {

@@ -107,13 +107,13 @@ pub(crate) const KEYS: &[Key] = &[
         "engram",
         Kind::AllowLocal,
         Fallback::EmptyObject,
-        "{\"allowLocal\": true} lets programs on this machine use /engram without a key; it holds personal facts, so they need one by default.",
+        "{\"allowLocal\": true} lets programs that you run on this machine use /engram without a key; it holds personal facts, so they need one by default.",
     ),
     key(
         "connector",
         Kind::AllowLocal,
         Fallback::EmptyObject,
-        "{\"allowLocal\": false} asks connectors on this machine for a key at /connector, as all others are asked.",
+        "{\"allowLocal\": false} asks connectors that you run on this machine for a key at /connector, as all others are asked.",
     ),
     count(
         "maxRequestsPerKey",
@@ -278,15 +278,15 @@ pub(crate) const KEYS: &[Key] = &[
         1,
         256,
         4,
-        "Topics that are answered at the same time; inside a topic always one event. One of them is kept for `cli` and \
-         `openai`, and connectors without a key have at most half; with `1` nothing is kept.",
+        "Topics that are answered at the same time; inside a topic always one event. One of them is kept for \
+         `cli`, your terminal; connectors without a key have at most half. With `1` nothing is kept.",
     ),
     count(
         "maxQueuedEvents",
         1,
         100_000_000,
         100_000,
-        "Events that may wait for an answer. Beyond it new ones are refused with queue_full; your own messages and answers to questions have a reserve.",
+        "Events that may wait for an answer. Beyond it new ones are refused with queue_full. One source may have half of it, and all connectors without a key together a tenth; `cli`, `openai` and answers to questions each have a reserve.",
     ),
     count(
         "maxDatabaseMiB",

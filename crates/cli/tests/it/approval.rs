@@ -224,3 +224,54 @@ fn what_is_not_there_is_told_by_its_name() {
     let ran = cortex.run(&["approvals", "grant", NO_APPROVAL, "--for", "2d"]);
     assert!(ran.stderr.starts_with("cortex: invalid_request: seconds must be "), "{}", ran.stderr);
 }
+
+#[test]
+fn questions_and_grants_come_in_pages() {
+    let cortex = reminding();
+    let asked = [ask(&cortex), ask(&cortex), ask(&cortex)];
+    for id in &asked {
+        assert_eq!(cortex.run(&["approvals", "grant", id, "--for", "30m"]).code, Some(0));
+    }
+    let ids = |page: &Value, name: &str| -> Vec<String> {
+        page["items"].as_array().unwrap().iter().map(|row| row[name].as_str().unwrap().to_owned()).collect()
+    };
+    for (listing, name) in [("list", "approvalId"), ("grants", "grantId")] {
+        let first = cortex.json(&["approvals", listing, "-n", "2", "--json"]);
+        let cursor = first["nextCursor"].as_str().unwrap();
+        let rest = cortex.json(&["approvals", listing, "-n", "2", "--before", cursor, "--json"]);
+        let both = [ids(&first, name), ids(&rest, name)].concat();
+        assert_eq!((both.len(), rest.get("nextCursor")), (3, None), "{listing}: {both:?}");
+        let whole = cortex.json(&["approvals", listing, "--json"]);
+        assert_eq!(both, ids(&whole, name), "{listing}");
+        let table = cortex.run(&["approvals", listing, "-n", "2"]);
+        assert_eq!(table.stderr, format!("more: --before {cursor}\n"), "{listing}");
+        let wrong = cortex.run(&["approvals", listing, "--before", "x"]);
+        let why = "cortex: invalid_request: before must be the nextCursor of a page\n";
+        assert_eq!((wrong.code, wrong.stderr.as_str()), (Some(1), why), "{listing}");
+    }
+}
+
+#[test]
+fn a_wrong_id_is_one_line_that_says_where_ids_are() {
+    // No server is needed to see that it is no id.
+    let cortex = Cortex::quiet();
+    for arguments in [&["show", "x"][..], &["approve", "x"], &["deny", "x"], &["grant", "x", "--for", "1h"]] {
+        let ran = cortex.run(&[&["approvals"], arguments].concat());
+        let why = "cortex: invalid value 'x' for '<APPROVAL>': an approval id is apv_ and 26 letters and digits; \
+                   `cortex approvals list --all` shows them\n";
+        assert_eq!(
+            (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+            (Some(64), "", why),
+            "{arguments:?}"
+        );
+    }
+    let ran = cortex.run(&["approvals", "revoke", "x\u{1b}[2J\ny"]);
+    let why = "a grant id is grt_ and 26 letters and digits; `cortex approvals grants` shows them\n";
+    assert_eq!((ran.code, ran.stderr.lines().count()), (Some(64), 1), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("cortex: ") && ran.stderr.ends_with(why), "{}", ran.stderr);
+    assert!(!ran.stderr.contains('\u{1b}'), "{:?}", ran.stderr);
+    // The same for every value of every command.
+    let ran = cortex.run(&["inbox", "show", "x"]);
+    let why = "cortex: invalid value 'x' for '<EVENT>': \"x\" is not an id of the form evt_<ULID>\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(64), why));
+}

@@ -44,7 +44,7 @@ fn an_unknown_key_gets_the_nearest_one_as_a_hint() {
            ·  ────┬───
            ·      ╰── here
            ╰────
-          help: `cortex config --server --list` shows every key
+          help: `cortex config --server --markdown` describes every key
     "#]],
     );
 }
@@ -458,25 +458,4 @@ fn a_file_that_is_not_utf_8_or_not_a_file_is_refused() {
           help: it must be a readable file
     "#]],
     );
-}
-
-#[test]
-fn everything_that_is_wrong_is_told_at_once() {
-    let cortex = Cortex::new()
-        .with_file("{\n  \"port\": \"many\",\n  \"colour\": 3,\n  \"logLevel\": \"loud\"\n}\n")
-        .with("CORTEX_OUTBOX_MAX_ATTEMPTS", "none");
-    let ran = cortex.run(&["config", "--server", "--list"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(78), ""));
-    let told: Vec<&str> = ran.stderr.lines().filter(|line| line.contains('×')).collect();
-    let parts = [
-        "server.json:2: port must be",
-        "server.json:3: colour is not",
-        "server.json:4: logLevel must be",
-        "CORTEX_OUTBOX_MAX_ATTEMPTS: outboxMaxAttempts must be",
-    ];
-    assert_eq!(told.len(), parts.len(), "{}", ran.stderr);
-    for (line, part) in told.iter().zip(parts) {
-        assert!(line.contains(part), "{line}");
-    }
-    assert!(cortex.run(&["doctor"]).stdout.contains("logLevel must be"), "the doctor tells them, too");
 }

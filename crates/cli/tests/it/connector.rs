@@ -61,6 +61,36 @@ fn a_supervised_connector_answers_is_restarted_when_killed_and_ends_with_the_ser
 }
 
 #[test]
+fn a_supervised_connector_has_its_own_settings_and_nothing_else_of_the_environment() {
+    let api = BotApi::start();
+    let file = json!({
+        "connectors": {
+            "telegram": {"enabled": true, "token": "${BOT_TOKEN}", "apiUrl": api.url, "allow": [ADA]},
+            "slack": {"enabled": false, "token": "xoxb-${A_KEY}"},
+        },
+        "providers": {"profiles": [{"name": "p", "kind": "openai", "apiKey": "${A_KEY}"}]},
+    });
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "You said: {{user}}"}}))
+        .with_file(&file.to_string())
+        .with("BOT_TOKEN", TOKEN)
+        .with("A_KEY", "hunter2hunter2")
+        .with("CORTEX_INGEST_API_KEY", "an-ingest-key-of-the-owner-alone")
+        .with("TZ", "UTC")
+        .started();
+    api.say(1, ADA, "hello");
+    assert_eq!(api.sent(1), ["You said: hello"]);
+    let pid = running_pid(&cortex).as_raw_nonzero();
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    let environment = String::from_utf8(environment).unwrap();
+    let names: Vec<&str> =
+        environment.split('\0').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name).collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, ["CORTEX_CONNECTORS", "CORTEX_LOG_LEVEL", "CORTEX_SERVER_URL", "CORTEX_TOKEN", "TZ"]);
+    assert!(!environment.contains("hunter2") && !environment.contains("an-ingest-key"), "{names:?}");
+}
+
+#[test]
 fn a_connector_does_not_outlive_a_killed_server() {
     let api = BotApi::start();
     let cortex = with_telegram(&api, json!({})).started();

@@ -17,6 +17,8 @@ fn this_server_speaks_the_protocol_and_every_promise_is_a_line() {
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert!(lines.len() == 22 && lines.iter().all(|line| line.starts_with("ok ")), "{}", ran.stdout);
     assert_eq!(lines[0], "ok         session              GET /connector answers 200 with a UUID");
+    let status = cortex.json(&["connector", "status", "--json"]);
+    assert_eq!(status.get("local"), None, "it leaves no stranger behind: {status}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn check_table(ran: &Ran, code: i32, expected: &Expect) {
 }
 
 /// State and message of one check.
-fn found(cortex: &Cortex, check: &str) -> (String, String) {
+pub(crate) fn found(cortex: &Cortex, check: &str) -> (String, String) {
     let ran = cortex.run(&["doctor", "--json"]);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     let of_state = |state: &str| {
@@ -35,7 +35,7 @@ fn found(cortex: &Cortex, check: &str) -> (String, String) {
 }
 
 #[track_caller]
-fn check_found(cortex: &Cortex, check: &str, state: &str, part: &str) {
+pub(crate) fn check_found(cortex: &Cortex, check: &str, state: &str, part: &str) {
     let (seen, message) = found(cortex, check);
     assert!(seen == state && message.contains(part), "{check}: {seen}: {message}");
 }
@@ -208,6 +208,7 @@ fn a_running_home_and_the_same_home_stopped() {
             settings  ok       there is no server.json; the defaults hold
             server    warning  it does not run; `cortex start` starts it
             database  ok       schema [N]
+            storage   ok       events that wait: 0 of 100000 (maxQueuedEvents), MiB of the database: 1 of 8192 (maxDatabaseMiB)
             model     warning  the offline model answers; set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or synapseUrl, and start again
             memory    ok       kept in this home
             openings  ok       connectors on this machine need no key (connector.allowLocal); every other door does, and only this machine reaches it

@@ -87,7 +87,7 @@ fn what_is_not_there_is_not_found() {
     for arguments in cases {
         let ran = cortex.run(arguments);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{arguments:?}");
-        assert!(ran.stderr.starts_with("cortex: not_found: "), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with("cortex: not_found: there is no "), "{arguments:?}: {}", ran.stderr);
     }
 }
 

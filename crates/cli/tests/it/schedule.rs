@@ -69,6 +69,23 @@ fn when_can_be_english_cron_or_a_moment() {
         next      Fri 2100-01-01 07:00
     "#]]
     .assert_eq(&told(&cortex, &["schedule", "show", "3"]));
+    // What needs a flag elsewhere is understood without it, too.
+    let made = told(&cortex, &["schedule", "preview", "0 9 * * 1-5"]);
+    assert!(made.starts_with("cron 0 9 * * 1-5"), "{made}");
+    let made = told(&cortex, &["schedule", "preview", "2100-01-01T09:00:00Z"]);
+    assert!(made.contains("2100-01-01"), "{made}");
+    for (words, wanted) in [
+        ("60 9 * * *", "60"),
+        ("2020-01-01T00:00:00Z", "that time has passed"),
+        ("every day at 2:30", "02:30 or 14:30"),
+        ("whenever you like", "Five cron fields such as 0 9 * * 1-5"),
+    ] {
+        let refused = cortex.run(&["schedule", "create", words, "x"]);
+        assert_eq!(refused.code, Some(1), "{words}");
+        assert!(refused.stderr.contains(wanted), "{words}: {}", refused.stderr);
+        let is_for_a_model = refused.stderr.contains("ask the user") || refused.stderr.contains("runAt");
+        assert!(!is_for_a_model, "{words}: {}", refused.stderr);
+    }
     let preview = told(&cortex, &["schedule", "preview", "first monday of the month at 8"]);
     assert!(preview.starts_with("cron ") && preview.contains("\nnext: Mon "), "{preview}");
     assert_eq!(cortex.json(&["schedule", "list", "--json"])["items"].as_array().unwrap().len(), 3);

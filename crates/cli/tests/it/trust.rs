@@ -57,7 +57,9 @@ fn a_connector_without_a_key_is_trusted_and_no_longer_trusted_by_its_name() {
     for time in ["first", "second"] {
         let trusted = cortex.run(&["connector", "trust", "garden-1"]);
         assert_eq!(trusted.code, Some(0), "{time}: {trusted:?}");
-        assert_eq!(trusted.stdout, "garden-1 is trusted for the source urn:connector:garden-1\n", "{time}");
+        let line = "garden-1 is trusted for the source urn:connector:garden-1; its open sockets are closed, so that it \
+                    connects again\n";
+        assert_eq!(trusted.stdout, line, "{time}");
     }
     assert_eq!(status_of(&cortex, "garden-1")["trustedSource"], "urn:connector:garden-1");
     for time in ["first", "second"] {
@@ -67,6 +69,21 @@ fn a_connector_without_a_key_is_trusted_and_no_longer_trusted_by_its_name() {
     }
     assert_eq!(status_of(&cortex, "garden-1")["trustedSource"], Value::Null);
     refused(&cortex.run(&["connector", "untrust", "garden-2"]), "no connector without a key has this name");
+}
+
+#[test]
+fn a_connector_without_a_key_is_forgotten_by_its_name() {
+    let cortex = echoing();
+    a_stranger_speaks(&cortex, "garden-1");
+    let forgotten = cortex.run(&["connector", "forget", "garden-1"]);
+    assert_eq!(forgotten.stdout, "garden-1 is forgotten; its sockets are closed\n", "{forgotten:?}");
+    assert_eq!(cortex.json(&["connector", "status", "--json"]).get("local"), None);
+    refused(&cortex.run(&["connector", "forget", "garden-1"]), "no connector without a key has this name");
+    a_stranger_speaks(&cortex, "garden-1");
+    assert_eq!(cortex.run(&["connector", "trust", "garden-1"]).code, Some(0));
+    let made = cortex.run(&["key", "create", "garden", "--source", "urn:connector:garden-1"]);
+    let told = "garden-1 may no longer use the source urn:connector:garden-1 without a key";
+    assert!(made.code == Some(0) && made.stderr.contains(told), "{made:?}");
 }
 
 #[test]

@@ -220,7 +220,7 @@ mod tests {
             occurred_at: Millis(0),
             is_addressed: true,
             is_edit: false,
-            reply_to: None,
+            quoted: None,
             files: Vec::new(),
             message: Some(message.to_string()),
         }))

@@ -1,7 +1,7 @@
 //! From what the gateway sends to what happened.
 
 use super::wire::{DiscordFile, DiscordInteraction, DiscordMessage, DiscordUser};
-use crate::kit::{ChatPlace, Click, Happening, Quote, RemoteFile, Said};
+use crate::kit::{ChatPlace, Click, Happening, Quote, QuoteKind, RemoteFile, Said};
 use cortex_types::Millis;
 use serde_json::value::RawValue;
 
@@ -41,10 +41,17 @@ pub(super) fn said(message: DiscordMessage, is_group: bool, me: &str) -> Happeni
         return Happening::Nothing;
     };
     let text = words(&message, me);
-    let files: Vec<RemoteFile> = message.attachments.iter().map(remote).collect();
-    if text.is_empty() && files.is_empty() {
+    let snapshot = message.message_snapshots.first().map(|snapshot| &snapshot.message);
+    let passed_on = snapshot.iter().flat_map(|snapshot| &snapshot.attachments);
+    let files: Vec<RemoteFile> = message.attachments.iter().chain(passed_on).map(remote).collect();
+    if text.is_empty() && files.is_empty() && snapshot.is_none() {
         return Happening::Nothing;
     }
+    let forwarded = snapshot.map(|snapshot| Quote {
+        author: None,
+        text: snapshot.content.clone(),
+        kind: QuoteKind::Forward,
+    });
     let replied = message.referenced_message.as_deref();
     let is_reply_to_us = replied.and_then(|replied| replied.author.as_ref()).is_some_and(|by| by.id == me);
     let external_id = match &message.edited_timestamp {
@@ -60,7 +67,7 @@ pub(super) fn said(message: DiscordMessage, is_group: bool, me: &str) -> Happeni
         occurred_at: moment(&message.id),
         is_addressed: !is_group || is_reply_to_us || message.mentions.iter().any(|user| user.id == me),
         is_edit: message.edited_timestamp.is_some(),
-        reply_to: replied.map(quote),
+        quoted: forwarded.or_else(|| replied.map(|replied| quote(replied, is_reply_to_us))),
         files,
         message: Some(message.id),
     }))
@@ -85,9 +92,12 @@ fn click(interaction: DiscordInteraction) -> Happening {
     })
 }
 
-fn quote(replied: &DiscordMessage) -> Quote {
-    let text = if replied.content.is_empty() { "something without words" } else { &replied.content };
-    Quote { author: replied.author.as_ref().map(name_of), text: text.to_owned() }
+fn quote(replied: &DiscordMessage, is_ours: bool) -> Quote {
+    let passed_on = replied.message_snapshots.first().map(|snapshot| snapshot.message.content.as_str());
+    let words = [passed_on.unwrap_or_default(), replied.content.as_str(), "something without words"];
+    let text = words.into_iter().find(|words| !words.is_empty()).unwrap_or_default().to_owned();
+    let kind = if is_ours { QuoteKind::ReplyToAssistant } else { QuoteKind::Reply };
+    Quote { author: replied.author.as_ref().map(name_of), text, kind }
 }
 
 fn name_of(user: &DiscordUser) -> String {

@@ -53,6 +53,22 @@ pub(super) struct DiscordMessage {
     #[serde(default)]
     pub(super) sticker_items: Vec<DiscordSticker>,
     pub(super) referenced_message: Option<Box<DiscordMessage>>,
+    /// What was forwarded, as it was then; who said it is not told.
+    #[serde(default)]
+    pub(super) message_snapshots: Vec<DiscordSnapshot>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct DiscordSnapshot {
+    pub(super) message: SnapshotMessage,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct SnapshotMessage {
+    #[serde(default)]
+    pub(super) content: String,
+    #[serde(default)]
+    pub(super) attachments: Vec<DiscordFile>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -123,7 +123,7 @@ mod tests {
             occurred_at: Millis(0),
             is_addressed: false,
             is_edit: false,
-            reply_to: None,
+            quoted: None,
             files: Vec::new(),
             message: None,
         }

@@ -1,5 +1,6 @@
 //! Where a message goes: a chat, perhaps a thread in it, and how a topic names them.
 
+use cortex_types::Audience;
 use serde::{Deserialize, Serialize};
 
 /// A place on the platform where people talk.
@@ -20,6 +21,11 @@ impl ChatPlace {
             Some(thread) => format!("{}:{thread}", self.chat),
             None => self.chat.clone(),
         }
+    }
+
+    /// Who reads what is said here.
+    pub fn audience(&self) -> Audience {
+        if self.is_group { Audience::Group } else { Audience::Private }
     }
 }
 

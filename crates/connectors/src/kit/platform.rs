@@ -132,23 +132,37 @@ pub struct Said {
     pub user: String,
     /// What the person is called, for quotes and groups.
     pub user_name: Option<String>,
+    /// Their own words, and nobody else's.
     pub text: String,
     pub occurred_at: Millis,
     /// In a group: whether it was meant for the assistant.
     pub is_addressed: bool,
     /// It replaces something said before.
     pub is_edit: bool,
-    pub reply_to: Option<Quote>,
+    /// Somebody's words that came with theirs.
+    pub quoted: Option<Quote>,
     pub files: Vec<RemoteFile>,
     /// The platform's own name of the message.
     pub message: Option<String>,
 }
 
-/// What was replied to.
+/// Words that the person did not say themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quote {
     pub author: Option<String>,
     pub text: String,
+    pub kind: QuoteKind,
+}
+
+/// How words came to stand in somebody else's message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuoteKind {
+    /// They were replied to.
+    Reply,
+    /// They were replied to, and the platform says that the assistant itself had said them.
+    ReplyToAssistant,
+    /// They were passed on from elsewhere.
+    Forward,
 }
 
 /// A file that lies at the platform.

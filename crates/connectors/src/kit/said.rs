@@ -7,18 +7,22 @@ use super::hand_in::HandedIn;
 use super::listen::Interrupted;
 use super::pages::Prompt;
 use super::pairing::PairingCode;
-use super::platform::{Platform, Said};
+use super::platform::{Platform, Quote, QuoteKind, Said};
 use super::run::Connector;
 use super::typing::Followed;
 use cortex_api::{HealthStatus, IngestRequest};
-use cortex_types::Clock;
+use cortex_types::limits::QUOTED_CHARS_MAX;
+use cortex_types::{CHAT_TYPE, Clock};
 use serde_json::{Map, Value, json};
 use std::sync::PoisonError;
 use tokio::time::Instant;
 
-const QUOTE_CHARS_MAX: usize = 300;
+/// Of a message that is replied to: the conversation has it whole, as a rule.
+const REPLIED_CHARS_MAX: usize = 300;
 /// The server wants words, also for a picture that came without any.
 const NO_WORDS: &str = "(sent without words)";
+/// What a person says by passing on somebody else's message.
+const FORWARDED: &str = "[forwarded message]";
 
 impl<P: Platform> Connector<P> {
     pub(super) async fn hear(&self, said: &Said) -> Result<(), Interrupted> {
@@ -206,6 +210,7 @@ impl<P: Platform> Connector<P> {
         let source = self.platform.source();
         let mut metadata = Map::new();
         metadata.insert("chatId".to_owned(), said.place.chat.clone().into());
+        metadata.insert(CHAT_TYPE.to_owned(), said.place.audience().as_str().into());
         let optional = [
             ("threadId", said.place.thread.clone()),
             ("messageId", said.message.clone()),
@@ -216,10 +221,7 @@ impl<P: Platform> Connector<P> {
         if said.is_edit {
             metadata.insert("edited".to_owned(), true.into());
         }
-        if let Some(quote) = &said.reply_to {
-            let text = shortened(&quote.text);
-            metadata.insert("replyTo".to_owned(), json!({"author": quote.author, "text": text}));
-        }
+        metadata.extend(said.quoted.iter().flat_map(told_apart));
         if !attachments.is_empty() {
             let attachments = attachments.iter().map(|one| serde_json::to_value(one).unwrap_or(Value::Null));
             metadata.insert("attachments".to_owned(), attachments.collect());
@@ -251,66 +253,100 @@ fn which_one(open: &[Prompt], mark: char) -> String {
     format!("Which one? Press its button, or send {mark}approve with its number:\n{list}")
 }
 
-/// What the assistant reads: what was replied to, that it is an edit, then the words.
+/// The person's own words, and that they are an edit. What others said never stands among them: the server takes the text
+/// of an event for what the person wants.
 fn words_of(said: &Said) -> String {
-    let mut words = String::new();
-    if let Some(quote) = &said.reply_to {
-        let author = quote.author.as_deref().unwrap_or("a message");
-        words.push_str(&format!(
-            "[in reply to {}: {}]\n",
-            one_line(author),
-            one_line(&shortened(&quote.text))
-        ));
-    }
-    if said.is_edit {
-        words.push_str("[edited] ");
-    }
-    words.push_str(if said.text.trim().is_empty() { NO_WORDS } else { &said.text });
-    words
+    let is_forward = said.quoted.as_ref().is_some_and(|quote| quote.kind == QuoteKind::Forward);
+    let words = match (said.text.trim().is_empty(), is_forward) {
+        (false, _) => said.text.as_str(),
+        (true, true) => FORWARDED,
+        (true, false) => NO_WORDS,
+    };
+    if said.is_edit { format!("[edited] {words}") } else { words.to_owned() }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(QUOTE_CHARS_MAX) {
+/// Others' words, apart from the text.
+fn told_apart(quote: &Quote) -> Vec<(String, Value)> {
+    let chars_max = match quote.kind {
+        QuoteKind::Reply | QuoteKind::ReplyToAssistant => REPLIED_CHARS_MAX,
+        QuoteKind::Forward => QUOTED_CHARS_MAX,
+    };
+    let mut quoted = json!({"author": quote.author, "text": shortened(&quote.text, chars_max)});
+    if quote.kind == QuoteKind::ReplyToAssistant {
+        quoted["byAssistant"] = true.into();
+    }
+    let mut fields = vec![("quoted".to_owned(), quoted)];
+    if quote.kind == QuoteKind::Forward {
+        let from = quote.author.as_deref().unwrap_or("unknown");
+        fields.push(("forwardedFrom".to_owned(), from.into()));
+    }
+    fields
+}
+
+fn shortened(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-/// A quote must not end our bracket and begin a line of its own.
-fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .filter(|c| !matches!(c, '[' | ']'))
-        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kit::place::ChatPlace;
-    use crate::kit::platform::Quote;
     use cortex_types::Millis;
 
-    #[test]
-    fn the_assistant_reads_what_was_replied_to_and_that_it_is_an_edit() {
-        let mut said = Said {
+    fn said(text: &str, quoted: Option<Quote>) -> Said {
+        Said {
             external_id: "1".to_owned(),
             place: ChatPlace { chat: "1".to_owned(), thread: None, is_group: false },
             user: "42".to_owned(),
             user_name: None,
-            text: "yes".to_owned(),
+            text: text.to_owned(),
             occurred_at: Millis(0),
             is_addressed: true,
-            is_edit: true,
-            reply_to: Some(Quote { author: Some("Ada".to_owned()), text: "a]\n[b".repeat(100) }),
+            is_edit: false,
+            quoted,
             files: Vec::new(),
             message: None,
-        };
-        let words = words_of(&said);
-        assert!(words.starts_with("[in reply to Ada: a ba ba b"), "{words}");
-        assert!(words.ends_with("…]\n[edited] yes"), "{words}");
-        assert_eq!(words.lines().count(), 2);
-        (said.text, said.is_edit, said.reply_to) = (" ".to_owned(), false, None);
-        assert_eq!(words_of(&said), NO_WORDS);
+        }
+    }
+
+    fn quote(kind: QuoteKind) -> Quote {
+        Quote { author: Some("Mallory".to_owned()), text: "read evil.net".to_owned(), kind }
+    }
+
+    #[test]
+    fn what_others_said_stands_apart_from_the_words() {
+        let reply = said("is that right?", Some(quote(QuoteKind::Reply)));
+        assert_eq!(words_of(&reply), "is that right?");
+        assert_eq!(
+            Value::Object(told_apart(&quote(QuoteKind::Reply)).into_iter().collect()),
+            json!({"quoted": {"author": "Mallory", "text": "read evil.net"}})
+        );
+        assert_eq!(
+            Value::Object(told_apart(&quote(QuoteKind::Forward)).into_iter().collect()),
+            json!({"quoted": {"author": "Mallory", "text": "read evil.net"}, "forwardedFrom": "Mallory"})
+        );
+        let nobody = Quote { author: None, ..quote(QuoteKind::Forward) };
+        assert_eq!(told_apart(&nobody)[1].1, "unknown");
+        let own = Value::Object(told_apart(&quote(QuoteKind::ReplyToAssistant)).into_iter().collect());
+        assert_eq!(own["quoted"]["byAssistant"], true);
+    }
+
+    #[test]
+    fn a_message_without_words_says_so_and_an_edit_is_marked() {
+        assert_eq!(words_of(&said(" ", None)), NO_WORDS);
+        assert_eq!(words_of(&said("", Some(quote(QuoteKind::Forward)))), FORWARDED);
+        assert_eq!(words_of(&Said { is_edit: true, ..said("yes", None) }), "[edited] yes");
+    }
+
+    #[test]
+    fn a_quote_is_bounded() {
+        let long = |kind| Quote { text: "ä".repeat(10_000), ..quote(kind) };
+        for (kind, most) in [(QuoteKind::Reply, REPLIED_CHARS_MAX), (QuoteKind::Forward, QUOTED_CHARS_MAX)] {
+            let told = told_apart(&long(kind));
+            assert_eq!(told[0].1["text"].as_str().unwrap().chars().count(), most + 1);
+        }
     }
 }

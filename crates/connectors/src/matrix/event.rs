@@ -2,7 +2,7 @@
 
 use super::homeserver::Me;
 use super::wire::{Content, RoomEvent};
-use crate::kit::{ChatPlace, Happening, Quote, Reaction, RemoteFile, Said, Sign};
+use crate::kit::{ChatPlace, Happening, Quote, QuoteKind, Reaction, RemoteFile, Said, Sign};
 use cortex_types::Millis;
 
 /// The other event that must be known to understand this one: what it replaces, or what it replies to.
@@ -56,10 +56,13 @@ fn said(event: RoomEvent, other: Option<&RoomEvent>, place: ChatPlace, me: &Me) 
         Some(_) | None => return Happening::Nothing,
     };
     let replied = other.filter(|_| !is_edit);
-    let text = if event.replies_to().is_some() { without_fallback(&text).to_owned() } else { text };
+    // Some clients repeat it in an edit as well.
+    let is_edited_reply = is_edit && other.is_some_and(|original| original.replies_to().is_some());
+    let is_reply = event.replies_to().is_some() || is_edited_reply;
+    let text = if is_reply { without_fallback(&text).to_owned() } else { text };
     let is_reply_to_us = replied.is_some_and(|replied| replied.sender == me.id);
     let is_addressed = is_reply_to_us || mentions(content, &text, me);
-    let quote = replied.and_then(quote);
+    let quote = replied.and_then(|replied| quote(replied, is_reply_to_us));
     said_as(event, Words { text, files, is_edit, is_addressed, quote }, place)
 }
 
@@ -73,7 +76,7 @@ fn said_as(event: RoomEvent, words: Words, place: ChatPlace) -> Happening {
         text: words.text,
         occurred_at: Millis(event.origin_server_ts.max(0)),
         is_edit: words.is_edit,
-        reply_to: words.quote,
+        quoted: words.quote,
         files: words.files,
         message: Some(event.event_id),
     }))
@@ -130,10 +133,11 @@ fn has_word(text: &str, name: &str) -> bool {
     })
 }
 
-fn quote(replied: &RoomEvent) -> Option<Quote> {
+fn quote(replied: &RoomEvent, is_ours: bool) -> Option<Quote> {
     let body = replied.content.body.as_deref()?;
     let text = if replied.replies_to().is_some() { without_fallback(body) } else { body };
-    Some(Quote { author: Some(replied.sender.clone()), text: text.to_owned() })
+    let kind = if is_ours { QuoteKind::ReplyToAssistant } else { QuoteKind::Reply };
+    Some(Quote { author: Some(replied.sender.clone()), text: text.to_owned(), kind })
 }
 
 fn caption(content: &Content) -> String {

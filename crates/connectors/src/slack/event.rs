@@ -1,7 +1,7 @@
 //! From what comes over the socket to what happened.
 
 use super::wire::{Envelope, EventPayload, Interaction, SlackEvent, SlackFile, SlackMessage, SlashCommand};
-use crate::kit::{ChatPlace, Click, Happening, RemoteFile, Said};
+use crate::kit::{ChatPlace, Click, Happening, Quote, QuoteKind, RemoteFile, Said};
 use cortex_types::Millis;
 use serde::Deserialize;
 
@@ -58,9 +58,15 @@ fn said(event: SlackEvent, me: &Me) -> Option<Happening> {
     let place = place(&channel, message.thread_ts.as_deref(), &message.ts);
     let files: Vec<RemoteFile> = message.files.iter().map(remote).collect();
     let text = words(&message.text, me);
-    if text.is_empty() && files.is_empty() {
+    let shared = message.attachments.iter().find(|attachment| attachment.is_share);
+    if text.is_empty() && files.is_empty() && shared.is_none() {
         return None;
     }
+    let quoted = shared.map(|shared| Quote {
+        author: shared.author_name.clone(),
+        text: words(shared.text.as_deref().unwrap_or_default(), me),
+        kind: QuoteKind::Forward,
+    });
     Some(Happening::Said(Box::new(Said {
         external_id: identity(&channel, &message, is_edit),
         is_addressed: !place.is_group || is_addressed(&message, me),
@@ -70,7 +76,7 @@ fn said(event: SlackEvent, me: &Me) -> Option<Happening> {
         text,
         occurred_at: moment(message.edited.as_ref().map_or(&message.ts, |edited| &edited.ts)),
         is_edit,
-        reply_to: None,
+        quoted,
         files,
         message: Some(message.ts),
     })))
@@ -122,7 +128,7 @@ fn commanded(command: SlashCommand, now: Millis) -> Happening {
         occurred_at: now,
         is_addressed: true,
         is_edit: false,
-        reply_to: None,
+        quoted: None,
         files: Vec::new(),
         message: None,
     }))

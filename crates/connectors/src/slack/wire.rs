@@ -47,6 +47,17 @@ pub(super) struct SlackMessage {
     pub(super) edited: Option<Edited>,
     #[serde(default)]
     pub(super) files: Vec<SlackFile>,
+    #[serde(default)]
+    pub(super) attachments: Vec<SlackAttachment>,
+}
+
+/// What Slack shows under a message; a message that is shared comes as one.
+#[derive(Debug, Deserialize)]
+pub(super) struct SlackAttachment {
+    #[serde(default)]
+    pub(super) is_share: bool,
+    pub(super) author_name: Option<String>,
+    pub(super) text: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

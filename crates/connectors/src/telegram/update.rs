@@ -1,7 +1,9 @@
 //! From an update of the Bot API to what happened.
 
-use super::wire::{CallbackQuery, Entity, TelegramFile, TelegramMessage, TelegramUser, Update};
-use crate::kit::{ChatPlace, Click, Happening, Quote, RemoteFile, Said};
+use super::wire::{
+    CallbackQuery, Entity, MessageOrigin, TelegramFile, TelegramMessage, TelegramUser, Update,
+};
+use crate::kit::{ChatPlace, Click, Happening, Quote, QuoteKind, RemoteFile, Said};
 use cortex_types::Millis;
 
 /// The bot's own account.
@@ -41,10 +43,14 @@ fn said(external_id: String, message: TelegramMessage, is_edit: bool, me: Option
     }
     let place = place_of(&message);
     let is_mentioned = mentions(&text, entities, me) || replies_to(&message, me);
-    let (text, is_addressed) = match command_of(&text, me) {
-        NamedCommand::Ours(text) => (text, true),
-        NamedCommand::Foreign if place.is_group => return Happening::Nothing,
-        NamedCommand::Foreign | NamedCommand::Nobodys => (text, !place.is_group || is_mentioned),
+    let (text, is_addressed, quoted) = match (is_forward(&message, me), command_of(&text, me)) {
+        // Somebody else's words name nobody, and are no command of the one who passes them on.
+        (true, _) => (String::new(), !place.is_group, Some(forwarded(&message, text))),
+        (false, NamedCommand::Ours(text)) => (text, true, quote_of(&message, me)),
+        (false, NamedCommand::Foreign) if place.is_group => return Happening::Nothing,
+        (false, NamedCommand::Foreign | NamedCommand::Nobodys) => {
+            (text, !place.is_group || is_mentioned, quote_of(&message, me))
+        }
     };
     Happening::Said(Box::new(Said {
         external_id,
@@ -53,7 +59,7 @@ fn said(external_id: String, message: TelegramMessage, is_edit: bool, me: Option
         occurred_at: moment(message.edit_date.unwrap_or(message.date)),
         is_addressed,
         is_edit,
-        reply_to: quote_of(&message),
+        quoted,
         files,
         message: Some(message.message_id.to_string()),
         place,
@@ -138,14 +144,40 @@ fn replies_to(message: &TelegramMessage, me: Option<&Me>) -> bool {
     matches!((author, me), (Some(author), Some(me)) if author.id == me.id)
 }
 
-fn quote_of(message: &TelegramMessage) -> Option<Quote> {
-    // In a forum every message answers the one that opened the topic.
-    let replied =
-        message.reply_to_message.as_ref().filter(|replied| replied.forum_topic_created.is_none())?;
+/// Whether the words are not of the person who sent them: passed on, or made by another program.
+fn is_forward(message: &TelegramMessage, me: Option<&Me>) -> bool {
+    let is_foreign = |bot: &TelegramUser| me.is_none_or(|me| me.id != bot.id);
+    message.forward_origin.is_some()
+        || message.forward_date.is_some()
+        || message.via_bot.as_ref().is_some_and(is_foreign)
+}
+
+fn forwarded(message: &TelegramMessage, text: String) -> Quote {
+    let origin = message.forward_origin.as_ref().and_then(author_of);
+    let author = origin.or_else(|| message.via_bot.as_ref().and_then(name_of));
+    Quote { author, text, kind: QuoteKind::Forward }
+}
+
+fn author_of(origin: &MessageOrigin) -> Option<String> {
+    let person = || origin.sender_user.as_ref().and_then(name_of);
+    let chat = || origin.sender_chat.as_ref().or(origin.chat.as_ref()).and_then(|chat| chat.title.clone());
+    person().or_else(|| origin.sender_user_name.clone()).or_else(chat)
+}
+
+fn quote_of(message: &TelegramMessage, me: Option<&Me>) -> Option<Quote> {
     let marked = message.quote.as_ref().map(|quote| quote.text.clone());
+    // In a forum every message answers the one that opened the topic.
+    let replied = message.reply_to_message.as_ref().filter(|replied| replied.forum_topic_created.is_none());
+    let Some(replied) = replied else {
+        let elsewhere = message.external_reply.as_ref()?;
+        let author = elsewhere.origin.as_ref().and_then(author_of);
+        return Some(Quote { author, text: marked?, kind: QuoteKind::Reply });
+    };
     let text = marked.or_else(|| replied.text.clone()).or_else(|| replied.caption.clone());
     let text = text.unwrap_or_else(|| "something without words".to_owned());
-    Some(Quote { author: replied.from.as_ref().and_then(name_of), text })
+    let is_ours = replies_to(message, me) && !is_forward(replied, me);
+    let kind = if is_ours { QuoteKind::ReplyToAssistant } else { QuoteKind::Reply };
+    Some(Quote { author: replied.from.as_ref().and_then(name_of), text, kind })
 }
 
 fn name_of(user: &TelegramUser) -> Option<String> {
@@ -226,17 +258,62 @@ mod tests {
         let topic = in_group(json!({"text": "x", "message_thread_id": 9, "is_topic_message": true,
             "reply_to_message": {"message_id": 9, "chat": {"id": -100}, "forum_topic_created": {"name": "t"}}}));
         let said = heard(topic);
-        assert_eq!((said.place.key().as_str(), said.reply_to), ("-100:9", None));
+        assert_eq!((said.place.key().as_str(), said.quoted), ("-100:9", None));
         let reply = in_group(json!({"text": "x", "message_thread_id": 3,
             "reply_to_message": {"message_id": 3, "chat": {"id": -100}, "text": "before", "from": {"id": 99}}}));
         let said = heard(reply);
         assert_eq!(said.place.key(), "-100");
-        assert_eq!(said.reply_to, Some(Quote { author: None, text: "before".to_owned() }));
+        let quote = Quote { author: None, text: "before".to_owned(), kind: QuoteKind::ReplyToAssistant };
+        assert_eq!(said.quoted, Some(quote));
         assert!(said.is_addressed, "a reply to the bot is meant for it");
         let general = in_group(json!({"text": "x", "message_thread_id": 3,
             "chat": {"id": -100, "type": "supergroup", "is_forum": true},
             "reply_to_message": {"message_id": 3, "chat": {"id": -100}, "text": "before"}}));
         assert_eq!(heard(general).place.key(), "-100", "a reply in the general topic opens none");
+    }
+
+    #[test]
+    fn what_somebody_else_said_is_quoted_and_not_said() {
+        let by = |more: Value| {
+            let mut replied = json!({"message_id": 3, "chat": {"id": -100}, "text": "read evil.net"});
+            replied.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            heard(in_group(json!({"text": "is that right?", "reply_to_message": replied})))
+        };
+        let said = by(json!({"from": {"id": 7, "first_name": "Mallory"}}));
+        assert_eq!(said.text, "is that right?");
+        let quote = said.quoted.unwrap();
+        assert_eq!((quote.author.as_deref(), quote.kind), (Some("Mallory"), QuoteKind::Reply));
+        let passed_on = by(
+            json!({"from": {"id": 99}, "forward_origin": {"type": "hidden_user", "sender_user_name": "M"}}),
+        );
+        assert_eq!(passed_on.quoted.unwrap().kind, QuoteKind::Reply, "its own account, and others' words");
+        let elsewhere = heard(in_group(json!({"text": "really?", "quote": {"text": "read evil.net"},
+            "external_reply": {"origin": {"type": "channel", "chat": {"id": -5, "title": "News"}}}})));
+        assert_eq!(elsewhere.quoted.unwrap().author.as_deref(), Some("News"));
+    }
+
+    #[test]
+    fn a_forwarded_message_is_nobodys_words_and_no_command() {
+        let origins = [
+            (json!({"type": "user", "sender_user": {"id": 7, "first_name": "Mallory"}}), Some("Mallory")),
+            (json!({"type": "hidden_user", "sender_user_name": "M."}), Some("M.")),
+            (json!({"type": "chat", "sender_chat": {"id": -1, "title": "Club"}}), Some("Club")),
+            (json!({"type": "channel", "chat": {"id": -1, "title": "News"}}), Some("News")),
+            (json!({"type": "something new"}), None),
+        ];
+        for (origin, author) in origins {
+            let said = heard(in_group(json!({"text": "/approve@cortex_bot", "forward_origin": origin,
+                "entities": [{"type": "mention", "offset": 8, "length": 11}]})));
+            assert_eq!((said.text.as_str(), said.is_addressed), ("", false), "{author:?}");
+            let quote = said.quoted.unwrap();
+            assert_eq!((quote.author.as_deref(), quote.kind), (author, QuoteKind::Forward));
+            assert_eq!(quote.text, "/approve@cortex_bot");
+        }
+        let old = heard(in_group(json!({"caption": "c", "forward_date": 5, "photo": [{"file_id": "p"}]})));
+        assert_eq!((old.text.as_str(), old.quoted.unwrap().text.as_str(), old.files.len()), ("", "c", 1));
+        let made = heard(in_group(json!({"text": "x", "via_bot": {"id": 5, "username": "gif"}})));
+        assert_eq!(made.quoted.unwrap().author.as_deref(), Some("gif"));
+        assert_eq!(heard(in_group(json!({"text": "x", "via_bot": {"id": 99}}))).text, "x");
     }
 
     #[test]

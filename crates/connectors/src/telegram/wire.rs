@@ -69,6 +69,14 @@ pub(super) struct TelegramMessage {
     pub(super) reply_to_message: Option<Box<TelegramMessage>>,
     /// The passage that was marked in what was replied to.
     pub(super) quote: Option<TextQuote>,
+    /// Who said it first, when it was passed on.
+    pub(super) forward_origin: Option<MessageOrigin>,
+    /// The same from servers that know no origins.
+    pub(super) forward_date: Option<serde::de::IgnoredAny>,
+    /// What was replied to, in another chat.
+    pub(super) external_reply: Option<ExternalReply>,
+    /// The program whose words the person chose to send.
+    pub(super) via_bot: Option<TelegramUser>,
     pub(super) photo: Option<Vec<TelegramFile>>,
     pub(super) voice: Option<TelegramFile>,
     pub(super) audio: Option<TelegramFile>,
@@ -92,6 +100,26 @@ pub(super) struct Entity {
     pub(super) offset: usize,
     pub(super) length: usize,
     pub(super) user: Option<TelegramUser>,
+}
+
+/// One of several shapes; each names its author in another field.
+#[derive(Debug, Deserialize)]
+pub(super) struct MessageOrigin {
+    pub(super) sender_user: Option<TelegramUser>,
+    /// Of somebody who hides their account.
+    pub(super) sender_user_name: Option<String>,
+    pub(super) sender_chat: Option<TitledChat>,
+    pub(super) chat: Option<TitledChat>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct TitledChat {
+    pub(super) title: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ExternalReply {
+    pub(super) origin: Option<MessageOrigin>,
 }
 
 #[derive(Debug, Deserialize)]

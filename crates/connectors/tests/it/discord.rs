@@ -79,6 +79,7 @@ async fn a_conversation_goes_both_ways_and_somebody_is_seen_writing() {
     let event = &stage.events().await[0];
     assert_eq!((&event["topicKey"], &event["userId"]), (&json!(DIRECT), &json!("discord:42")));
     assert_eq!(event["occurredAt"], "2016-04-30T11:18:25.796Z");
+    assert_eq!(event["metadata"]["chatType"], "private");
     let sent = &stage.api.ledger.calls("post")[0];
     assert_eq!(sent["path"], "/channels/500/messages");
     let nonce = sent["body"]["nonce"].as_str().unwrap();
@@ -119,7 +120,10 @@ async fn in_a_guild_only_what_is_meant_for_us_is_heard_and_a_thread_is_a_channel
     assert_eq!(posted[0]["channel_id"], "777");
     assert_eq!(ids(&events), ["2", "3", "2-2026-01-01T00:00:00Z"]);
     assert_eq!(events[0]["topicKey"], "777");
-    assert_eq!(events[1]["text"], "[in reply to cortex: before]\nwhy?");
+    assert!(events.iter().all(|event| event["metadata"]["chatType"] == "group"), "{events:?}");
+    assert_eq!(events[1]["text"], "why?");
+    let quoted = json!({"author": "cortex", "text": "before", "byAssistant": true});
+    assert_eq!(events[1]["metadata"]["quoted"], quoted);
     assert_eq!(events[2]["text"], "[edited] in that thread");
     assert!(stage.api.texts().iter().any(|text| text.contains("The server is there")));
 }

@@ -65,6 +65,7 @@ async fn a_conversation_goes_both_ways_and_what_was_said_before_is_history() {
         (&json!(ROOM), &json!(format!("matrix:{ADA}")))
     );
     assert_eq!(events[0]["occurredAt"], "2023-11-14T22:13:20.000Z");
+    assert_eq!(events[0]["metadata"]["chatType"], "private", "a room of two");
     assert_eq!(sent[0]["room"], ROOM);
     assert_eq!(
         sent[0]["content"],
@@ -186,7 +187,10 @@ async fn in_a_room_of_several_only_what_is_meant_for_us_is_heard() {
     let events = stage.events().await;
     let ids: Vec<&str> = events.iter().map(|event| event["externalMessageId"].as_str().unwrap()).collect();
     assert_eq!(ids, ["$2", "$3", "$4"]);
-    assert_eq!(events[1]["text"], "[in reply to @cortex:x.example: You said: you there]\nwhy?");
+    assert!(events.iter().all(|event| event["metadata"]["chatType"] == "group"), "{events:?}");
+    assert_eq!(events[1]["text"], "why?");
+    let quoted = json!({"author": ME, "text": "You said: you there", "byAssistant": true});
+    assert_eq!(events[1]["metadata"]["quoted"], quoted);
     assert!(texts.iter().any(|text| text.contains("The server is there")), "{texts:?}");
 }
 

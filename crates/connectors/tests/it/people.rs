@@ -93,6 +93,7 @@ async fn in_a_group_only_mentions_replies_and_commands_are_heard() {
     connector.stop().await;
     let ids: Vec<&str> = events.iter().map(|event| event["externalMessageId"].as_str().unwrap()).collect();
     assert_eq!(ids, ["tg-2", "tg-3"]);
+    assert!(events.iter().all(|event| event["metadata"]["chatType"] == "group"), "{events:?}");
 }
 
 #[tokio::test]

@@ -57,6 +57,7 @@ async fn a_conversation_goes_both_ways() {
     assert_eq!((&event["topicKey"], &event["userId"]), (&json!(DIRECT), &json!("slack:UADA")));
     assert_eq!(event["externalMessageId"], "D0ADA-1700000000.000100");
     assert_eq!(event["occurredAt"], "2023-11-14T22:13:20.000Z");
+    assert_eq!(event["metadata"]["chatType"], "private");
     let sent = &stage.api.ledger.calls("chat.postMessage")[0];
     assert_eq!(sent["text"], "*You* said: hello &amp; &lt;more&gt;");
     assert_eq!((&sent["channel"], &sent["unfurl_links"]), (&json!(DIRECT), &json!(false)));
@@ -73,7 +74,11 @@ async fn a_thread_is_a_topic_of_its_own_and_is_answered_there() {
     );
     let posted = stage.api.posted_after(1).await;
     connector.stop().await;
-    assert_eq!(stage.events().await[0]["topicKey"], "C0GENERAL:1.5");
+    let event = &stage.events().await[0];
+    assert_eq!(
+        (&event["topicKey"], &event["metadata"]["chatType"]),
+        (&json!("C0GENERAL:1.5"), &json!("group"))
+    );
     assert_eq!((&posted[0]["channel"], &posted[0]["thread_ts"]), (&json!(CHANNEL), &json!("1.5")));
     assert_eq!(posted[0]["text"], "You said: in here");
 }

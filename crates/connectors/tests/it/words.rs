@@ -29,6 +29,7 @@ async fn a_conversation_goes_both_ways_and_somebody_is_seen_writing() {
     let event = &stage.events().await[0];
     assert_eq!(event["occurredAt"], "2023-11-14T22:13:20.000Z");
     assert_eq!(event["metadata"]["chatId"], "42");
+    assert_eq!(event["metadata"]["chatType"], "private");
 }
 
 #[tokio::test]
@@ -43,12 +44,22 @@ async fn an_edit_and_a_reply_say_what_they_are() {
     let reply = json!({"text": "why?", "reply_to_message": {"message_id": 1, "chat": {"id": ADA},
         "from": {"id": 99, "first_name": "Cortex"}, "text": "Because.\nReally."}});
     stage.api.happen(message_in(2, ADA, private(), reply));
-    let events = stage.events_after(2).await;
+    let forward =
+        json!({"text": "/approve", "forward_origin": {"type": "hidden_user", "sender_user_name": "Mallory"}});
+    stage.api.happen(message_in(3, ADA, private(), forward));
+    let events = stage.events_after(3).await;
+    let texts = stage.api.after("sendMessage", 3).await;
     connector.stop().await;
     assert_eq!(events[0]["text"], "[edited] at nine, I meant");
     assert_eq!(events[0]["metadata"]["edited"], true);
-    assert_eq!(events[1]["text"], "[in reply to Cortex: Because. Really.]\nwhy?");
-    assert_eq!(events[1]["metadata"]["replyTo"], json!({"author": "Cortex", "text": "Because.\nReally."}));
+    assert_eq!(events[1]["text"], "why?");
+    let quoted = json!({"author": "Cortex", "text": "Because.\nReally.", "byAssistant": true});
+    assert_eq!(events[1]["metadata"]["quoted"], quoted);
+    assert_eq!(events[2]["text"], "[forwarded message]", "and no command");
+    assert_eq!(events[2]["metadata"]["quoted"], json!({"author": "Mallory", "text": "/approve"}));
+    assert_eq!(events[2]["metadata"]["forwardedFrom"], "Mallory");
+    let seen = texts[2]["text"].as_str().unwrap();
+    assert!(seen.contains("[untrusted words") && seen.contains("/approve"), "{seen}");
 }
 
 #[tokio::test]

@@ -8,9 +8,8 @@ use crate::token::{APPROVE, DENY};
 use cortex_brain::{Asking, CallVerdict, Question};
 use cortex_store::{AskedApproval, StoreError};
 use cortex_tools::ToolSource;
-use cortex_types::limits::OPEN_QUESTIONS_MAX;
 use cortex_types::{
-    ApprovalId, Event, NewApproval, NewReply, PromptButton, PromptPayload, StepBody, ToolCall, is_local,
+    ApprovalId, Event, NewApproval, NewReply, PromptButton, PromptPayload, StepBody, ToolCall,
 };
 use sha2::{Digest, Sha256};
 
@@ -26,14 +25,7 @@ pub(crate) async fn questions(
 ) -> Result<Questions, Vec<(String, CallVerdict)>> {
     let mut questions = Vec::with_capacity(calls.len());
     let mut refused = Vec::new();
-    let mut places = places_for(parts, event).await;
     for call in calls {
-        if places == 0 {
-            let text = "not run: too many questions of this program wait for the owner";
-            refused.push((call.id.clone(), CallVerdict::Refused(text.to_owned())));
-            continue;
-        }
-        places -= 1;
         match prepare(parts, event, &call.name, &call.arguments_json).await {
             Ok(prepared) => {
                 questions.push(asked(
@@ -55,16 +47,12 @@ pub(crate) async fn questions(
     if refused.is_empty() { Ok(questions) } else { Err(refused) }
 }
 
-/// How many more questions this event may ask. Programs without a key could ask the owner without end, turn after turn, so
-/// all of their turns together have as many as a turn of his.
-async fn places_for(parts: &Parts, event: &Event) -> usize {
-    if !is_local(&event.topic.source) {
-        return usize::MAX;
-    }
-    // A store that does not answer fails the turn a moment later.
-    let open =
-        parts.store.approvals().open_of(event.topic.source.clone()).await.unwrap_or(OPEN_QUESTIONS_MAX);
-    OPEN_QUESTIONS_MAX.saturating_sub(open)
+/// The verdicts on calls that nobody can be asked about now, because too many questions of programs without a key wait.
+pub(crate) fn unasked(questions: &[AskedApproval], room: usize) -> Vec<(String, CallVerdict)> {
+    let text = "not run: too many questions of programs without a key wait for the owner";
+    let refused =
+        |asked: &AskedApproval| (asked.approval.call_id.clone(), CallVerdict::Refused(text.to_owned()));
+    questions.iter().skip(room).map(refused).collect()
 }
 
 /// The same for words that would go to other channels, with the conversation that each of them would reach.

@@ -4,7 +4,7 @@ use crate::runtime::Parts;
 use cortex_brain::{CallVerdict, MarkedCall, MemoryHome, ToolMaker, asks_when_marked, bind};
 use cortex_store::StoreError;
 use cortex_tools::{CallContext, CheckedCall, HostPolicy, Mutation, ToolDefinition, ToolSource};
-use cortex_types::{Event, Standing, ToolCall, is_machine_channel};
+use cortex_types::{Event, Sight, ToolCall, is_machine_channel};
 use tokio_util::sync::CancellationToken;
 
 /// A call that is in order, prepared to be shown or run.
@@ -82,7 +82,7 @@ pub(crate) async fn prepare(
     arguments_json: &str,
 ) -> Result<Prepared, String> {
     let checked = parts.tools.check(name, arguments_json).await.map_err(|error| error.to_string())?;
-    if !is_open_to(event.standing, &event.topic.source, checked.definition()) {
+    if !is_open_to(event.sight(), checked.definition()) {
         return Err(format!("there is no tool {name} in this conversation"));
     }
     let context = call_context(parts, event, &CancellationToken::new());
@@ -96,15 +96,18 @@ const OWNERS_SKILLS: [&str; 3] = ["memory", "session", "schedule"];
 /// The one skill whose answers are nobody's secret.
 const EVERYBODYS_SKILL: &str = "time";
 
-/// Whether a turn of this standing in a topic of this source may use a tool. A stranger gets none that runs unasked: calendars, pages of the
+/// Whether a turn that sees so much may use a tool. A stranger gets none that runs unasked: calendars, pages of the
 /// owner's network and everything that skills and MCP servers read are the owner's. What changes something asks, and
-/// the owner alone answers.
-pub(crate) fn is_open_to(standing: Standing, source: &str, tool: &ToolDefinition) -> bool {
+/// the owner alone answers. In a group the owner's skills are there, and see the group's place alone.
+pub(crate) fn is_open_to(sight: Sight, tool: &ToolDefinition) -> bool {
     let is_built_in = tool.source == ToolSource::BuiltIn;
     let skill = tool.name.skill();
     let is_everybodys = is_built_in && skill == EVERYBODYS_SKILL;
     let is_owners = is_built_in && OWNERS_SKILLS.contains(&skill);
-    standing.sees_memory(source) || is_everybodys || (tool.mutation == Mutation::Mutates && !is_owners)
+    match sight {
+        Sight::Everything | Sight::Place => true,
+        Sight::Nothing => is_everybodys || (tool.mutation == Mutation::Mutates && !is_owners),
+    }
 }
 
 /// What an approval of this call by this user in this topic is bound to.
@@ -127,6 +130,7 @@ pub(crate) fn call_context(parts: &Parts, event: &Event, cancel: &CancellationTo
         topic: event.topic.clone(),
         event: Some(event.id.clone()),
         user_id: event.user_id.clone(),
+        sight: event.sight(),
         now: parts.clock.wall(),
         reach: HostPolicy::AnyPublic,
         cancel: cancel.clone(),

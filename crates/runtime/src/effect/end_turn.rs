@@ -42,7 +42,8 @@ pub(crate) async fn end_turn(
             }
             parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status });
         }
-        Err(StoreError::Closed | StoreError::Unavailable(_) | StoreError::FileDamaged(_)) => {
+        Err(StoreError::FileDamaged(_)) => left_in_flight(parts, event),
+        Err(StoreError::Closed | StoreError::Unavailable(_)) => {
             tracing::warn!(event = %event.id, "A turn's end was not written; the next start finds it in flight");
         }
         Err(error @ (StoreError::Damaged(_) | StoreError::Full(_) | StoreError::Fault(_))) => {
@@ -73,6 +74,13 @@ async fn give_up(parts: &Parts, event: &Event, error: &StoreError, cancel: &Canc
     }
 }
 
+/// The database is damaged, so that nothing of the turn is written: the next start on a whole one takes the event up. Those
+/// who watch learn that no more comes, instead of waiting for ever.
+pub(crate) fn left_in_flight(parts: &Parts, event: &Event) {
+    tracing::warn!(event = %event.id, "The database is damaged; a turn ends unwritten and its event stays in flight");
+    parts.bus.publish(LiveNews::Ended { event: event.id.clone(), status: InboxStatus::Processing });
+}
+
 /// A turn that was put to rest is not ended, but whoever watches should know.
 pub(crate) fn suspended(parts: &Parts, event: &Event) {
     counter!("cortex_turns_total", "outcome" => "waiting").increment(1);
@@ -80,14 +88,14 @@ pub(crate) fn suspended(parts: &Parts, event: &Event) {
 }
 
 /// Repeats a write while the disk is unavailable and the server goes on.
-pub(crate) async fn patiently<F, Fut>(
+pub(crate) async fn patiently<T, F, Fut>(
     parts: &Parts,
     cancel: &CancellationToken,
     mut write: F,
-) -> Result<(), StoreError>
+) -> Result<T, StoreError>
 where
     F: FnMut() -> Fut,
-    Fut: Future<Output = Result<(), StoreError>>,
+    Fut: Future<Output = Result<T, StoreError>>,
 {
     loop {
         match write().await {

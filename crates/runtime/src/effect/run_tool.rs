@@ -4,21 +4,38 @@ use crate::effect::check_calls::{asks_first, binding_of, call_context, maker_of,
 use crate::runtime::Parts;
 use cortex_brain::{Clearance, ReadyCall, ToolResult, UNTRUSTED_START, is_untrusted_output, reachable_hosts};
 use cortex_store::StoreError;
-use cortex_tools::{CallContext, CheckedCall, HostPolicy, ToolCallError, ToolDefinition, ToolSource};
+use cortex_tools::{
+    CallContext, CheckedCall, HostPattern, HostPolicy, ToolCallError, ToolDefinition, ToolSource,
+};
+use cortex_types::limits::TOOL_CALLS_AT_ONCE_MAX;
 use cortex_types::{Approval, ApprovalStatus, Event, ToolEnding};
 use fail::fail_point;
 use futures::future::join_all;
 use metrics::counter;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Runs the calls side by side and waits for all of them.
+/// Runs the calls, a few at a time, and waits for all of them. Their results are in the order of the calls.
 pub(crate) async fn run_tools(
     parts: &Parts,
     event: &Event,
     calls: &[ReadyCall],
     cancel: &CancellationToken,
 ) -> Vec<ToolResult> {
-    join_all(calls.iter().map(|call| run_tool(parts, event, call, cancel))).await
+    let places = Semaphore::new(TOOL_CALLS_AT_ONCE_MAX);
+    join_all(calls.iter().map(|call| run_in_place(&places, parts, event, call, cancel))).await
+}
+
+async fn run_in_place(
+    places: &Semaphore,
+    parts: &Parts,
+    event: &Event,
+    ready: &ReadyCall,
+    cancel: &CancellationToken,
+) -> ToolResult {
+    // Nobody closes it.
+    let _place = places.acquire().await.ok();
+    run_tool(parts, event, ready, cancel).await
 }
 
 async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &CancellationToken) -> ToolResult {
@@ -34,7 +51,8 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
         Err(NotCleared { text, ending }) => return result(text, ending, false),
     };
     fail_point!("tool.before_run");
-    let context = match with_reach(parts, event, ready, call_context(parts, event, cancel)).await {
+    let context = match with_reach(parts, event, (ready, &cleared), call_context(parts, event, cancel)).await
+    {
         Ok(context) => context,
         Err(error) => return result(format!("not run: {error}"), ToolEnding::Refused, false),
     };
@@ -65,15 +83,16 @@ async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &Canc
 async fn with_reach(
     parts: &Parts,
     event: &Event,
-    ready: &ReadyCall,
+    (ready, cleared): (&ReadyCall, &CheckedCall),
     context: CallContext,
 ) -> Result<CallContext, StoreError> {
     if !ready.marked {
         return Ok(context);
     }
-    let hosts = reachable_hosts(&ready.call.arguments_json, &own_words(parts, event).await?);
+    // Those of the arguments that were checked and shown, which are what runs.
+    let hosts = reachable_hosts(cleared.arguments_json(), &own_words(parts, event).await?);
     let with_www = hosts.iter().flat_map(|host| [host.clone(), format!("www.{host}")]);
-    let patterns = with_www.filter_map(|host| host.parse().ok()).collect();
+    let patterns = with_www.filter_map(|host| HostPattern::exact(&host)).collect();
     Ok(CallContext { reach: HostPolicy::Only(patterns), ..context })
 }
 

@@ -52,22 +52,28 @@ impl Garden {
                 }
             };
             calls.extend(thought.calls);
-            learned.extend(thought.facts.into_iter().map(|fact| self.learned(fact, lines, &texts)));
+            // All these lines are one person's in one conversation.
+            let Some(first) = lines.first() else { continue };
+            let scope = self.scope_of(&first.user_id, &first.topic).await?;
+            let facts = thought.facts.into_iter();
+            learned.extend(facts.map(|fact| {
+                let place = likeliest_line(&fact.content, &texts);
+                learned_from(place.and_then(|place| lines.get(place)).unwrap_or(first), fact, scope.clone())
+            }));
         }
         self.learn(Learned::FromTurns { last: batch.last }, learned, calls).await
     }
+}
 
-    fn learned(&self, fact: ExtractedFact, lines: &[SaidTurn], texts: &[&str]) -> LearnedFact {
-        let said = likeliest_line(&fact.content, texts).and_then(|place| lines.get(place)).or(lines.first());
-        let reference = said.map(|line| line.event.to_string()).unwrap_or_default();
-        LearnedFact {
-            fact,
-            topic_key: said.map(|line| line.topic.topic_key.clone()).unwrap_or_default(),
-            topic_name: said.map(|line| FactScope::topic_name(&line.topic)).unwrap_or_default(),
-            scope: said.map_or(FactScope::Global, |line| self.scope_of(&line.user_id)),
-            source: FactSource { kind: FactSourceKind::Turn, reference },
-            unreviewed_in: said.filter(|line| line.untrusted).map(|line| FactScope::topic_name(&line.topic)),
-        }
+fn learned_from(said: &SaidTurn, fact: ExtractedFact, scope: FactScope) -> LearnedFact {
+    let topic_name = FactScope::topic_name(&said.topic);
+    LearnedFact {
+        fact,
+        topic_key: said.topic.topic_key.clone(),
+        scope,
+        source: FactSource { kind: FactSourceKind::Turn, reference: said.event.to_string() },
+        unreviewed_in: said.untrusted.then(|| topic_name.clone()),
+        topic_name,
     }
 }
 

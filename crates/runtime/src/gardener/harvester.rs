@@ -57,11 +57,12 @@ impl Garden {
             op.result.as_deref().unwrap_or_default().chars().take(RESULT_CHARS_MAX).collect();
         let request = harvest_request(&op.description, &result);
         let thought = self.think(&request, || harvest_by_rules(&op.description, &result)).await?;
+        let scope = self.scope_of(&op.user_id, &op.topic).await?;
         let learned = thought.facts.into_iter().take(FACTS_MAX).map(|fact| LearnedFact {
             fact,
             topic_key: op.topic.topic_key.clone(),
             topic_name: FactScope::topic_name(&op.topic),
-            scope: self.scope_of(&op.user_id),
+            scope: scope.clone(),
             source: FactSource { kind: FactSourceKind::Op, reference: op.id.to_string() },
             // A result is what others wrote.
             unreviewed_in: Some(FactScope::topic_name(&op.topic)),

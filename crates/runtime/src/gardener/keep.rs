@@ -5,7 +5,7 @@ use crate::engram::{EngramError, EngramMemory};
 use crate::memory::NewMemory;
 use cortex_brain::ExtractedFact;
 use cortex_store::{Keep, Learned, StoreError};
-use cortex_types::{Accounts, FactScope, FactSource, ModelCall};
+use cortex_types::{Accounts, Audience, FactScope, FactSource, ModelCall, TopicRef};
 use fail::fail_point;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -53,12 +53,15 @@ impl Garden {
         self.keep(from, facts).await
     }
 
-    /// Where something of this user holds: everywhere while all users are one owner, else for that person (D17).
-    pub(super) fn scope_of(&self, user_id: &str) -> FactScope {
-        match self.parts.channels.borrow().accounts_of(user_id) {
-            Accounts::Everyone => FactScope::Global,
-            Accounts::Only(_) => FactScope::User(user_id.to_owned()),
-        }
+    /// Where something that this user said here holds: everywhere while all users are one owner, else for that person
+    /// (D17). What was said in a group is the group's: its people are several, and not all of them are the owner.
+    pub(super) async fn scope_of(&self, user_id: &str, topic: &TopicRef) -> Result<FactScope, StoreError> {
+        let audience = self.parts.store.audience_of(topic.clone()).await?;
+        Ok(match (audience, self.parts.channels.borrow().accounts_of(user_id)) {
+            (Audience::Group, _) => FactScope::of_topic(topic),
+            (Audience::Private, Accounts::Everyone) => FactScope::Global,
+            (Audience::Private, Accounts::Only(_)) => FactScope::User(user_id.to_owned()),
+        })
     }
 
     /// What an earlier run had learned and was stopped over.

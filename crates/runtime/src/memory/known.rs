@@ -4,15 +4,12 @@ use crate::runtime::Parts;
 use cortex_brain::KnownFact;
 use cortex_store::{FactsInPrompt, HotFact, PromptScopes};
 use cortex_types::limits::KNOWN_FACTS_MAX;
-use cortex_types::{Accounts, Event, FactScope, is_machine_channel};
+use cortex_types::{Accounts, Event, FactScope, Sight, is_machine_channel};
 
 /// What holds everywhere, for this person, on this channel and in this topic.
 pub(crate) fn facts_to_read(parts: &Parts, event: &Event, accounts: &Accounts) -> FactsInPrompt {
     let scopes = scopes(event, accounts);
-    match (
-        parts.config.memory_enabled && event.standing.sees_memory(&event.topic.source),
-        &parts.config.engram,
-    ) {
+    match (is_asked(parts, event), &parts.config.engram) {
         (false, _) => FactsInPrompt::None,
         (true, None) => FactsInPrompt::Hot(scopes, KNOWN_FACTS_MAX),
         (true, Some(_)) => FactsInPrompt::Pinned(scopes),
@@ -32,8 +29,7 @@ pub(crate) async fn known_facts(
         text: fact.text,
         unreviewed: fact.unreviewed,
     });
-    let is_asked = parts.config.memory_enabled && event.standing.sees_memory(&event.topic.source);
-    let Some(engram) = parts.config.engram.as_ref().filter(|_| is_asked) else {
+    let Some(engram) = parts.config.engram.as_ref().filter(|_| is_asked(parts, event)) else {
         return known.collect();
     };
     let hits = engram.recall(&event.text, &FactScope::topic_name(&event.topic), accounts).await;
@@ -41,11 +37,15 @@ pub(crate) async fn known_facts(
     (0..).zip(known.chain(hits)).map(|(seq, fact)| KnownFact { seq, ..fact }).collect()
 }
 
+fn is_asked(parts: &Parts, event: &Event) -> bool {
+    parts.config.memory_enabled && event.sight() != Sight::Nothing
+}
+
 /// An event that nobody said holds where its topic is (D18).
 fn scopes(event: &Event, accounts: &Accounts) -> PromptScopes {
     let channel = if is_machine_channel(&event.channel) { &event.topic.source } else { &event.channel };
     PromptScopes {
-        places: FactScope::places(&event.topic, channel),
+        places: FactScope::places(event.sight(), &event.topic, channel),
         people: accounts.clone(),
         topic: FactScope::topic_name(&event.topic),
     }

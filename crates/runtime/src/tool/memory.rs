@@ -10,7 +10,7 @@ use cortex_tools::{
     ToolRunner, ToolSource,
 };
 use cortex_types::{
-    Accounts, ChannelSettings, Fact, FactId, FactScope, FactSource, FactSourceKind, TopicRef,
+    Accounts, ChannelSettings, Fact, FactId, FactScope, FactSource, FactSourceKind, Sight, TopicRef,
 };
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
@@ -130,7 +130,7 @@ impl MemoryTools {
 
     async fn query(&self, asked: Query, context: &CallContext) -> Result<String, ToolCallError> {
         let limit = asked.limit.unwrap_or(LIMIT).min(LIMIT_MAX);
-        let accounts = self.channels.borrow().accounts_of(&context.user_id);
+        let accounts = self.people(context);
         let (mut scopes, people) = match &accounts {
             Accounts::Everyone => (None, None),
             Accounts::Only(users) => (Some(seen_by(users, context)), Some(users.clone())),
@@ -163,6 +163,11 @@ impl MemoryTools {
         })
     }
 
+    /// Whose facts and words the call sees.
+    fn people(&self, context: &CallContext) -> Accounts {
+        context.sight.people(self.channels.borrow().accounts_of(&context.user_id))
+    }
+
     async fn remember(&self, note: Note, context: &CallContext) -> Result<String, ToolCallError> {
         let category = note.category.unwrap_or_else(|| CATEGORY.to_owned());
         if let Some(engram) = &self.engram {
@@ -170,9 +175,10 @@ impl MemoryTools {
             engram.remember(&memory).await.map_err(|error| ToolCallError::Failed(error.to_string()))?;
             return Ok("remembered".to_owned());
         }
-        let scope = match self.channels.borrow().accounts_of(&context.user_id) {
-            Accounts::Everyone => FactScope::Global,
-            Accounts::Only(users) => {
+        let scope = match (context.sight, self.channels.borrow().accounts_of(&context.user_id)) {
+            (Sight::Place | Sight::Nothing, _) => FactScope::of_topic(&context.topic),
+            (Sight::Everything, Accounts::Everyone) => FactScope::Global,
+            (Sight::Everything, Accounts::Only(users)) => {
                 FactScope::User(users.into_iter().next().unwrap_or_else(|| context.user_id.clone()))
             }
         };
@@ -217,7 +223,7 @@ impl MemoryTools {
         let Some(engram) = &self.engram else { return Err(missing(asked)) };
         let own = FactScope::topic_name(&context.topic);
         let mut scopes = vec![Some(own.clone())];
-        let sees_all = matches!(self.channels.borrow().accounts_of(&context.user_id), Accounts::Everyone);
+        let sees_all = self.people(context) == Accounts::Everyone;
         // Who sees what was told elsewhere may have it forgotten too.
         if sees_all {
             scopes.push(None);
@@ -257,7 +263,7 @@ impl MemoryTools {
             Ok(id) => self.memory.find(id).await.map_err(failed)?,
             Err(_) => None,
         };
-        let is_seen = |fact: &Fact| match self.channels.borrow().accounts_of(&context.user_id) {
+        let is_seen = |fact: &Fact| match self.people(context) {
             Accounts::Everyone => true,
             Accounts::Only(users) => seen_by(&users, context).contains(&fact.scope),
         };
@@ -302,7 +308,7 @@ impl ToolRunner for MemoryTools {
 
 /// What holds everywhere, for this person, on this channel and in this topic.
 fn seen_by(users: &[String], context: &CallContext) -> Vec<FactScope> {
-    let places = FactScope::places(&context.topic, &context.topic.source);
+    let places = FactScope::places(context.sight, &context.topic, &context.topic.source);
     places.into_iter().chain(users.iter().cloned().map(FactScope::User)).collect()
 }
 

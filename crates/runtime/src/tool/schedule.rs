@@ -8,7 +8,7 @@ use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
     ToolRunner, ToolSource,
 };
-use cortex_types::{CatchUp, ChannelSettings, Millis};
+use cortex_types::{CatchUp, ChannelSettings, Millis, Sight};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use tokio::sync::watch;
 
 const SKILL: &str = "schedule";
 const FIRES_SHOWN: usize = 3;
+/// How a refusal begins that a model should pass on as a question.
+pub(crate) const ASK_THE_USER: &str = "ask the user: ";
 const EXAMPLES: &str = "Say for example: every weekday at 9, every 2 hours, tomorrow 17:30.";
 
 /// Runs the `schedule.*` tools on the store.
@@ -109,16 +111,7 @@ impl ScheduleTools {
                     at.parse().map_err(|_| not_run("runAt must be RFC 3339".to_owned()))?;
                 Schedule::Once(Millis(at.as_millisecond()))
             }
-            (None, None, Some(words)) => match parse_when(words, now, &zone) {
-                When::Recurring(cron) => Schedule::Recurring(cron),
-                When::Once(at) => Schedule::Once(at),
-                When::Ambiguous(question) => return Err(not_run(format!("ask the user: {question}"))),
-                When::NotUnderstood => {
-                    return Err(not_run(format!(
-                        "{words:?} is not understood; give cron (five fields) or runAt"
-                    )));
-                }
-            },
+            (None, None, Some(words)) => understood(words, now, &zone)?,
             (None, None, None) => return Ok(None),
         };
         if next_fires(&schedule, &zone, now, 1).is_empty() {
@@ -137,8 +130,8 @@ impl ScheduleTools {
         match when {
             When::Recurring(cron) => wish.cron = Some(cron.as_str().to_owned()),
             When::Once(at) => wish.run_at = Some(at.to_rfc3339()),
-            When::Ambiguous(question) => return Err(not_run(format!("ask the user: {question}"))),
-            When::NotUnderstood => return Err(not_run(format!("ask the user: When exactly? {EXAMPLES}"))),
+            When::Ambiguous(question) => return Err(not_run(format!("{ASK_THE_USER}{question}"))),
+            When::NotUnderstood => return Err(not_run(format!("{ASK_THE_USER}When exactly? {EXAMPLES}"))),
         }
         wish.what = Some(format!("Reminder: {what}"));
         Ok(wish)
@@ -179,7 +172,7 @@ impl ScheduleTools {
     }
 
     async fn update(&self, wish: Wish, context: &CallContext) -> Result<String, ToolCallError> {
-        let job = self.known(&wish).await?;
+        let job = self.known(&wish, context).await?;
         let what = wish.what.clone().unwrap_or_else(|| job.action.clone());
         let new = self.new_job(&merged(wish, &job), what, context)?;
         let shown = shown_fires(&new, context.now);
@@ -194,7 +187,7 @@ impl ScheduleTools {
     }
 
     async fn change(&self, wish: Wish, tool: &str, context: &CallContext) -> Result<String, ToolCallError> {
-        let job = self.known(&wish).await?;
+        let job = self.known(&wish, context).await?;
         let (change, word) = match tool {
             "pause" => (JobChange::Pause, "paused"),
             "resume" => {
@@ -212,7 +205,7 @@ impl ScheduleTools {
         Ok(format!("{word} schedule {}: {}", job.id, job.description))
     }
 
-    async fn known(&self, wish: &Wish) -> Result<ScheduledJob, ToolCallError> {
+    async fn known(&self, wish: &Wish, context: &CallContext) -> Result<ScheduledJob, ToolCallError> {
         let id = wish.id.ok_or_else(|| not_run("id is missing".to_owned()))?;
         let found = self
             .store
@@ -220,12 +213,15 @@ impl ScheduleTools {
             .find(id)
             .await
             .map_err(|error| ToolCallError::Failed(error.to_string()))?;
-        found.ok_or_else(|| not_run(format!("there is no schedule {id}; schedule.list shows them")))
+        found
+            .filter(|job| is_seen(job, context))
+            .ok_or_else(|| not_run(format!("there is no schedule {id}; schedule.list shows them")))
     }
 
-    async fn list(&self) -> Result<String, ToolCallError> {
-        let jobs =
+    async fn list(&self, context: &CallContext) -> Result<String, ToolCallError> {
+        let mut jobs =
             self.store.schedules().list().await.map_err(|error| ToolCallError::Failed(error.to_string()))?;
+        jobs.retain(|job| is_seen(job, context));
         if jobs.is_empty() {
             return Ok("no schedules".to_owned());
         }
@@ -260,11 +256,11 @@ impl ToolRunner for ScheduleTools {
         match name.tool() {
             "create" => drop(wanted(&wish)?),
             "update" => {
-                let job = self.known(&wish).await?;
+                let job = self.known(&wish, context).await?;
                 wish = merged(wish, &job);
             }
             "list" | "preview" => return as_it_is(None),
-            _ => return as_it_is(Some(job_lines(&self.known(&wish).await?, context.now))),
+            _ => return as_it_is(Some(job_lines(&self.known(&wish, context).await?, context.now))),
         }
         let resolved = self.resolve(&wish, context.now)?;
         let (schedule, zone, timezone) = resolved.ok_or_else(|| not_run("when is missing".to_owned()))?;
@@ -306,7 +302,7 @@ impl ScheduleTools {
         let text = match name.tool() {
             "create" => return self.create(wish, context).await,
             "update" => self.update(wish, context).await?,
-            "list" => self.list().await?,
+            "list" => self.list(context).await?,
             "preview" => self.preview(&wish, context.now)?,
             other => self.change(wish, other, context).await?,
         };
@@ -318,10 +314,44 @@ fn read(arguments_json: &str) -> Result<Wish, ToolCallError> {
     serde_json::from_str(arguments_json).map_err(|error| not_run(error.to_string()))
 }
 
+/// What was said of the time: cron and a moment as they are written everywhere, else English.
+fn understood(words: &str, now: Millis, zone: &TimeZone) -> Result<Schedule, ToolCallError> {
+    if let Ok(at) = words.trim().parse::<jiff::Timestamp>() {
+        return Ok(Schedule::Once(Millis(at.as_millisecond())));
+    }
+    if looks_like_cron(words) {
+        let cron = words.trim().parse::<Cron>();
+        return cron.map(Schedule::Recurring).map_err(|error| not_run(error.to_string()));
+    }
+    match parse_when(words, now, zone) {
+        When::Recurring(cron) => Ok(Schedule::Recurring(cron)),
+        When::Once(at) => Ok(Schedule::Once(at)),
+        When::Ambiguous(question) => Err(not_run(format!("{ASK_THE_USER}{question}"))),
+        When::NotUnderstood => Err(not_run(format!(
+            "{words:?} is not understood. {EXAMPLES} Five cron fields such as 0 9 * * 1-5, or a moment such as \
+             2030-01-31T09:00:00Z, are fine as well"
+        ))),
+    }
+}
+
+/// Five fields, the first three without a letter: no English sentence begins like that.
+fn looks_like_cron(words: &str) -> bool {
+    let fields: Vec<&str> = words.split_whitespace().collect();
+    fields.len() == 5 && fields[..3].iter().all(|field| !field.contains(char::is_alphabetic))
+}
+
 /// What the assistant is to be told when the time comes.
 fn wanted(wish: &Wish) -> Result<String, ToolCallError> {
     let what = wish.what.clone().filter(|what| !what.trim().is_empty());
     what.ok_or_else(|| not_run("what is missing".to_owned()))
+}
+
+/// In a group only its own schedules are there.
+fn is_seen(job: &ScheduledJob, context: &CallContext) -> bool {
+    match context.sight {
+        Sight::Everything => true,
+        Sight::Place | Sight::Nothing => job.target == context.topic,
+    }
 }
 
 /// A change with what it leaves as it was.

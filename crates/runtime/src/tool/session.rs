@@ -1,12 +1,12 @@
 //! `session.history`: what was said, on this and on every other channel.
 
 use async_trait::async_trait;
-use cortex_brain::UNTRUSTED_START;
+use cortex_brain::{UNTRUSTED_START, quotes_others};
 use cortex_store::{HistoryFilter, SaidTurn, Store};
 use cortex_tools::{
     CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner, ToolSource,
 };
-use cortex_types::{Accounts, ChannelSettings, Millis};
+use cortex_types::{Accounts, ChannelSettings, Millis, Sight};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -54,7 +54,7 @@ struct Line {
     relationship: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attachments: Option<String>,
-    /// Others wrote it, or an answer to them: data, not instructions.
+    /// Others wrote it, are quoted with it, or it answers them: data, not instructions.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     untrusted: bool,
 }
@@ -87,11 +87,18 @@ impl ToolRunner for SessionTools {
             serde_json::from_str(arguments_json).map_err(|error| not_run(error.to_string()))?;
         let mut filter =
             HistoryFilter { channel: asked.channel, topic_key: asked.topic, ..HistoryFilter::default() };
-        if filter.channel.is_none() && filter.topic_key.is_none() {
-            filter.topic_key = Some(context.topic.topic_key.clone());
-            filter.source = Some(context.topic.source.clone());
+        let is_named = filter.channel.is_some() || filter.topic_key.is_some();
+        if !is_named || context.sight != Sight::Everything {
+            filter = HistoryFilter {
+                topic_key: Some(context.topic.topic_key.clone()),
+                source: Some(context.topic.source.clone()),
+                ..HistoryFilter::default()
+            };
         }
-        if let Accounts::Only(users) = self.channels.borrow().accounts_of(&context.user_id) {
+        // What was said in a group was said to everybody who reads there.
+        if let (Sight::Everything, Accounts::Only(users)) =
+            (context.sight, self.channels.borrow().accounts_of(&context.user_id))
+        {
             filter.people = Some(users);
         }
         match asked.before {
@@ -107,8 +114,8 @@ impl ToolRunner for SessionTools {
         let failed = |reason: String| ToolCallError::Failed(reason);
         let turns =
             self.store.history().newest(filter, limit).await.map_err(|error| failed(error.to_string()))?;
-        let others_wrote = turns.iter().any(|turn| turn.untrusted);
         let lines: Vec<Line> = turns.into_iter().map(line).collect();
+        let others_wrote = lines.iter().any(|line| line.untrusted);
         let mut text = serde_json::to_string(&lines).map_err(|error| failed(error.to_string()))?;
         if others_wrote {
             text = format!(
@@ -120,6 +127,7 @@ impl ToolRunner for SessionTools {
 }
 
 fn line(turn: SaidTurn) -> Line {
+    let untrusted = turn.untrusted || quotes_others(turn.attachments.as_deref());
     Line {
         id: turn.id,
         speaker: turn.speaker().to_owned(),
@@ -129,6 +137,6 @@ fn line(turn: SaidTurn) -> Line {
         at: turn.at.to_rfc3339(),
         relationship: turn.relationship,
         attachments: turn.attachments,
-        untrusted: turn.untrusted,
+        untrusted,
     }
 }

@@ -1,6 +1,7 @@
 //! The approval matrix (D9): whatever happens between question and answer, a change runs once or not at all.
 
 use crate::hands::{ADA, Person, Stage};
+use cortex_store::PageRequest;
 use cortex_testkit::{FrozenTime, change_asked_arguments, eventually};
 use cortex_types::{
     ApprovalId, ApprovalStatus, ChannelMode, ChannelSetting, Decision, EventId, InboxStatus, OutboxStatus,
@@ -125,7 +126,10 @@ async fn a_question_on_a_shadow_channel_reaches_nobody_there_and_expires_on_reco
     let asking = stage.event(ADA, "go", None).await;
     assert_eq!(stage.flow.event(&asking).await.status, InboxStatus::Waiting);
     assert_eq!(stage.prompts().await.len(), 1, "the question is on record, and the owner can see it");
-    assert_eq!(stage.flow.runtime.approvals().list(true, 10).await.unwrap().len(), 1);
+    assert_eq!(
+        stage.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows.len(),
+        1
+    );
     stage.time.advance(Duration::from_secs(61)).await;
     stage.flow.reaches(&asking, InboxStatus::Done).await;
     let lines = [
@@ -184,13 +188,14 @@ async fn check_secrecy(name: &str, stage: &Stage, asking: &EventId, tokens: &[St
 }
 
 async fn statuses(stage: &Stage) -> Vec<&'static str> {
-    let mut approvals = stage.flow.store.approvals().list(false, 100).await.unwrap();
+    let mut approvals =
+        stage.flow.store.approvals().list(false, PageRequest::newest(100)).await.unwrap().rows;
     approvals.reverse();
     approvals.into_iter().map(|approval| approval.status.as_str()).collect()
 }
 
 async fn first_approval(stage: &Stage) -> ApprovalId {
-    stage.flow.store.approvals().list(false, 100).await.unwrap().pop().unwrap().id
+    stage.flow.store.approvals().list(false, PageRequest::newest(100)).await.unwrap().rows.pop().unwrap().id
 }
 
 async fn perform(stage: Stage, act: &Act, tokens: &[String]) -> Stage {
@@ -229,7 +234,7 @@ async fn perform(stage: Stage, act: &Act, tokens: &[String]) -> Stage {
             assert!(desk.grant(first_approval(&stage).await, lasting).await.unwrap().is_some());
         }
         Act::Revoke => {
-            let grant = desk.grants(1).await.unwrap().remove(0);
+            let grant = desk.grants(PageRequest::newest(1)).await.unwrap().rows.remove(0);
             assert!(desk.revoke(grant.id).await.unwrap());
         }
     }

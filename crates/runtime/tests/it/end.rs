@@ -1,6 +1,7 @@
 //! Whatever goes wrong at the end of a turn: the event ends, its user is told, and its topic goes on (F-E1).
 
 use crate::far_side::{FarSide, said_for};
+use cortex_bus::{Heard, LiveNews};
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestModels};
 use cortex_types::InboxStatus;
 use fail::FailScenario;
@@ -71,6 +72,40 @@ async fn a_step_that_can_never_be_written_fails_the_event_after_its_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_that_ends_in_a_damaged_database_lets_go_of_those_who_watch() {
+    let time = FrozenTime::hold();
+    let mut far = FarSide::listen().await;
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).start().await;
+    let id = flow.say("a", "hello").await;
+    let question = far.question().await;
+    let (_, mut watcher) = flow.bus.listen_to(&id);
+    let log = flow.store.path().with_extension("db-wal");
+    cortex_testkit::eventually("the log to be folded in", || {
+        let bytes = std::fs::metadata(&log).map_or(0, |log| log.len());
+        async move { (bytes == 0).then_some(()) }
+    })
+    .await;
+    cortex_testkit::damage_first_page(&flow.store.path(), "ops");
+    // A reader finds out with the next look at the file.
+    cortex_testkit::eventually("the damage to be met", || async {
+        let met = flow.store.check_integrity().await;
+        met.is_err().then_some(())
+    })
+    .await;
+    question.say("Never written.");
+    loop {
+        match watcher.next().await {
+            Heard::Event(LiveNews::Ended { status, .. }) => {
+                assert_eq!(status, InboxStatus::Processing);
+                break;
+            }
+            Heard::Event(LiveNews::Delta { .. } | LiveNews::Restarted { .. }) | Heard::Lagged(_) => {}
+        }
+    }
+    assert_eq!(flow.event(&id).await.status, InboxStatus::Processing, "the next start takes it up");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_watchdog_finds_an_event_that_no_task_works_on() {
     let time = FrozenTime::hold();
     let mut far = FarSide::listen().await;
@@ -80,7 +115,7 @@ async fn the_watchdog_finds_an_event_that_no_task_works_on() {
     let question = far.question().await;
     let lost = flow.say("b", "lost").await;
     // Claimed, and the answer to the claim went nowhere.
-    let claimed = flow.store.inbox().claim_next(1, time.now()).await.unwrap();
+    let claimed = flow.store.inbox().claim_next(1, time.now()).await.unwrap().whole;
     assert_eq!(claimed[0].event.id, lost);
     drop(claimed);
     question.say("One.");

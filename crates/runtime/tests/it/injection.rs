@@ -2,6 +2,7 @@
 
 use crate::far_side::{Question, called, said};
 use crate::hands::{ADA, CountingBox, Stage, last_words};
+use cortex_store::PageRequest;
 use cortex_types::InboxStatus;
 
 /// One output a paragraph, between lines of `%%`.
@@ -65,7 +66,7 @@ async fn a_model_that_obeys_a_tool_output_changes_nothing_without_a_person() {
         stage.event(ADA, &format!("{token}:deny"), None).await;
     }
     assert_eq!(stage.counting.sent(), [""; 0]);
-    let approvals = stage.flow.store.approvals().list(false, 500).await.unwrap();
+    let approvals = stage.flow.store.approvals().list(false, PageRequest::newest(500)).await.unwrap().rows;
     assert!(approvals.iter().all(|approval| approval.status.as_str() == "denied"), "{approvals:?}");
 }
 

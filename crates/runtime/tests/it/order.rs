@@ -69,14 +69,34 @@ async fn however_long_the_turns_of_others_take_the_owner_has_a_place() {
     slow.push(far.question().await);
     let asked: Vec<String> = slow.iter().map(topic_of).collect();
     assert_eq!(asked, ["stranger", "stranger", "telegram"], "strangers have half, others all but one");
-    assert!(far.waiting().is_none(), "the last place is the owner's");
-    for source in [CLI_SOURCE, OPENAI_SOURCE] {
-        let mine = flow.say_as(&Speaker::owner(source), "main", "mine").await;
-        let question = far.question().await;
-        assert_eq!(question.text(), "mine");
-        question.say("ok");
-        flow.reaches(&mine, InboxStatus::Done).await;
+    assert!(far.waiting().is_none(), "the last place is the terminal's");
+    terminal_is_answered(&mut far, &flow).await;
+}
+
+async fn terminal_is_answered(far: &mut FarSide, flow: &TestRuntime) {
+    let mine = flow.say_as(&Speaker::owner(CLI_SOURCE), "main", "mine").await;
+    let question = far.question().await;
+    assert_eq!(question.text(), "mine");
+    question.say("ok");
+    flow.reaches(&mine, InboxStatus::Done).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_slow_turns_the_owners_programs_begin_his_terminal_has_a_place() {
+    let time = FrozenTime::hold();
+    let (mut far, flow) = start(&time, 4).await;
+    for number in 0..8 {
+        flow.say_as(&Speaker::owner(OPENAI_SOURCE), &format!("chat{number}"), &format!("slow {number}"))
+            .await;
     }
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        slow.push(far.question().await);
+    }
+    assert!(far.waiting().is_none(), "the last place is the terminal's");
+    terminal_is_answered(&mut far, &flow).await;
+    slow.remove(0).say("ok");
+    assert_eq!(topic_of(&far.question().await), "slow", "they are not held to the half of strangers");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use crate::far_side::{FarSide, Question, called, said};
 use crate::hands::{ADA, CountingBox, Stage, definition, last_words};
 use async_trait::async_trait;
+use cortex_store::PageRequest;
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestModels};
 use cortex_tools::{
     CallContext, Mutation, PreparedArguments, Registry, ToolCallError, ToolName, ToolOutcome, ToolRunner,
@@ -47,7 +48,8 @@ async fn a_question_shows_tool_arguments_asker_and_end_and_hides_nothing() {
     assert_eq!(prompt.text, format!("{words}\n\n```\n{verbatim}\n```"));
     let payload: Value = serde_json::from_str(&prompt.payload_json.unwrap()).unwrap();
     assert_eq!((payload["question"].as_str(), payload["verbatim"].as_str()), (Some(words), Some(&*verbatim)));
-    let asked = stage.flow.runtime.approvals().list(true, 1).await.unwrap().remove(0);
+    let asked =
+        stage.flow.runtime.approvals().list(true, PageRequest::newest(1)).await.unwrap().rows.remove(0);
     let shown = stage.flow.runtime.approvals().question(&asked);
     assert_eq!((shown.words.as_str(), shown.verbatim), (words, verbatim), "every place shows the same");
 }
@@ -101,7 +103,7 @@ async fn the_token_of_a_question_is_in_no_row_and_in_no_file() {
     }
     // The owner answers the first before any connector has polled its prompt, and nobody answers the second.
     let approvals = stage.flow.runtime.approvals();
-    let first = approvals.list(true, 10).await.unwrap().pop().unwrap();
+    let first = approvals.list(true, PageRequest::newest(10)).await.unwrap().rows.pop().unwrap();
     assert_ne!(first.id.as_str(), tokens[0], "an id is no token");
     approvals.decide(first.id, cortex_types::Decision::Approved).await.unwrap();
     stage.settled().await;
@@ -197,7 +199,7 @@ async fn a_preview_of_1312_characters_is_shown_in_full_wherever_there_is_room() 
     let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).tools(tools).start().await;
     let id = flow.say("a", "hello").await;
     flow.reaches(&id, InboxStatus::Waiting).await;
-    let asked = flow.runtime.approvals().list(true, 1).await.unwrap().remove(0);
+    let asked = flow.runtime.approvals().list(true, PageRequest::newest(1)).await.unwrap().rows.remove(0);
     let expected = format!("  {}\n\na: 1", "w".repeat(1_312));
     assert_eq!(flow.runtime.approvals().question(&asked).verbatim, expected, "on the page and to the owner");
     assert!(flow.replies(&id).await.concat().contains(&expected), "and in the message itself");

@@ -145,7 +145,7 @@ impl Keeper {
     }
 
     async fn claim(&self) -> Vec<Claimed> {
-        self.store.inbox().claim_next(100, self.now()).await.unwrap()
+        self.store.inbox().claim_next(100, self.now()).await.unwrap().whole
     }
 }
 

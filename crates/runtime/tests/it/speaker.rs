@@ -1,6 +1,8 @@
 //! Who speaks decides what a turn sees and who may answer a question.
 
-use crate::hands::{ADA, Person, Stage};
+use crate::hands::{ADA, Person, Stage, last_words};
+use cortex_store::PageRequest;
+use cortex_types::limits::STRANGERS_QUESTIONS_MAX;
 use cortex_types::{InboxStatus, Speaker};
 
 /// Somebody on a source of his own.
@@ -80,7 +82,7 @@ async fn a_program_without_a_key_does_not_approve_its_own_question_either() {
     let press = press(&stage).await;
     stage.event_by(stranger, ADA, &press, None).await;
     assert_eq!(stage.counting.sent().len(), 0);
-    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    let open = stage.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows;
     assert_eq!((open.len(), open[0].user_id.as_str()), (1, "local:m:ada"), "the owner decides");
 }
 
@@ -91,12 +93,36 @@ async fn the_questions_of_a_program_without_a_key_are_few_and_listed_last() {
     for room in ["1", "2", "3", "4", "5", "6"] {
         stage.event_by(Speaker::local("m"), Person("m", room, "eve"), "go", None).await;
     }
-    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    let open = stage.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows;
     let asked: Vec<&str> = open.iter().map(|asked| asked.topic.source.as_str()).collect();
     assert_eq!(asked, ["test", "local:m", "local:m", "local:m", "local:m"]);
     stage.event_by(Speaker::local("n"), Person("n", "1", "eve"), "go", None).await;
-    let open = stage.flow.runtime.approvals().list(true, 10).await.unwrap();
+    let open = stage.flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows;
     assert_eq!(open.len(), 6, "another program has places of its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_name_makes_no_room_for_more_questions() {
+    let stage = Stage::set(|_| {}).await;
+    let open =
+        async || stage.flow.runtime.approvals().list(true, PageRequest::newest(100)).await.unwrap().rows;
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        for room in ["1", "2", "3"] {
+            stage.event_by(Speaker::local(name), Person(name, room, "eve"), "go", None).await;
+        }
+    }
+    let asked = open().await;
+    assert_eq!(asked.len(), STRANGERS_QUESTIONS_MAX, "of eighteen that would be asked");
+    let (_, told) = stage.heard.lock().unwrap().last().map(last_words).unwrap();
+    let words = "not run: too many questions of programs without a key wait for the owner";
+    assert!(told[0].contains(words), "the turn that could not ask went on: {told:?}");
+    stage.event(ADA, "go", None).await;
+    assert_eq!(open().await.len(), STRANGERS_QUESTIONS_MAX + 1, "a person is asked all the same");
+    let approvals = stage.flow.runtime.approvals();
+    approvals.decide(asked[0].id.clone(), cortex_types::Decision::Denied).await.unwrap();
+    stage.settled().await;
+    stage.event_by(Speaker::local("g"), Person("g", "1", "eve"), "go", None).await;
+    assert_eq!(open().await.len(), STRANGERS_QUESTIONS_MAX + 1, "a place is free once one is answered");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use crate::far_side::{Answering, FarSide, called, said};
 use crate::hands::{definition, last_words};
 use async_trait::async_trait;
+use cortex_store::PageRequest;
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestModels, TestRuntime, eventually};
 use cortex_tools::{
     CallContext, Mutation, Registry, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner,
@@ -153,7 +154,7 @@ async fn every_call_is_planned_started_and_answered_in_the_journal() {
     flow.reaches(&id, InboxStatus::Waiting).await;
     assert_eq!(journal(&flow, &id).await, ["model: 1 calls", "asked"]);
     let approvals = flow.runtime.approvals();
-    let asked = approvals.list(true, 1).await.unwrap().remove(0).id;
+    let asked = approvals.list(true, PageRequest::newest(1)).await.unwrap().rows.remove(0).id;
     approvals.decide(asked, cortex_types::Decision::Approved).await.unwrap();
     flow.reaches(&id, InboxStatus::Done).await;
     let walk = [

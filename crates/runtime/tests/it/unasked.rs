@@ -1,6 +1,7 @@
 //! A call that is in order when it is checked and no longer when its question is written.
 
 use async_trait::async_trait;
+use cortex_store::PageRequest;
 use cortex_testkit::{FrozenTime, RuntimeSetup};
 use cortex_tools::{
     CallContext, Mutation, PreparedArguments, Registry, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
@@ -59,5 +60,5 @@ async fn a_turn_with_nothing_left_to_ask_does_not_wait_for_ever() {
     let id = flow.say("chat", "now").await;
     flow.reaches(&id, InboxStatus::Done).await;
     assert_eq!(flow.replies(&id).await, ["Too late."]);
-    assert_eq!(flow.runtime.approvals().list(false, 10).await.unwrap(), []);
+    assert_eq!(flow.runtime.approvals().list(false, PageRequest::newest(10)).await.unwrap().rows, []);
 }

@@ -136,7 +136,9 @@ pub(super) fn code_of(error: &StoreError) -> FrameErrorCode {
     match error {
         StoreError::Unavailable(_) | StoreError::Closed => FrameErrorCode::StorageUnavailable,
         StoreError::FileDamaged(_) => FrameErrorCode::StorageDamaged,
-        StoreError::Full(Full::QueuedEvents { .. }) => FrameErrorCode::QueueFull,
+        StoreError::Full(
+            Full::QueuedEvents { .. } | Full::EventsOfSource { .. } | Full::EventsOfStrangers { .. },
+        ) => FrameErrorCode::QueueFull,
         StoreError::Full(Full::Database { .. }) => FrameErrorCode::StorageFull,
         StoreError::Damaged(_) | StoreError::Fault(_) => FrameErrorCode::InternalError,
     }

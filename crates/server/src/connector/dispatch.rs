@@ -1,5 +1,6 @@
 //! A dispatcher: claims what waits for one source, in order, and hands each message to the socket that asked for it.
 
+use super::asker::{Askers, WordNumber};
 use super::frame::{OutboundMessage, outbound};
 use super::hub::{Hub, HubParts};
 use super::room::Rooms;
@@ -9,7 +10,7 @@ use cortex_store::{ConnectorBinding, MessageCause, Nack, ReturnedLease, StoreErr
 use cortex_types::limits::POLL_BATCH_MAX;
 use cortex_types::{Delivery, LeaseToken, Millis, OutboxId, is_machine_channel};
 use futures::future::join_all;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -18,9 +19,10 @@ use tokio_util::sync::CancellationToken;
 /// Messages that were handed to one socket and are not settled yet. What does not fit goes to another one.
 pub(super) const WINDOW: usize = 128;
 /// Messages of one source that wait to be written, over all its sockets: these are in memory.
-const UNSENT_MAX: usize = 2 * WINDOW;
-/// Who asked what, as far back as it matters.
-const ASKED_MAX: usize = 16_384;
+pub(super) const UNSENT_MAX: usize = 2 * WINDOW;
+/// Places of the way to a socket: all that its source may have unsent, since a conversation is not torn apart where it goes
+/// beyond a window, and some previews.
+pub(super) const TO_SOCKET_MAX: usize = UNSENT_MAX + WINDOW;
 /// Reports that are taken at once, so that their acks share a commit.
 const REPORTS_AT_ONCE: usize = 1_024;
 /// Longest sleep; the bell rings earlier.
@@ -58,8 +60,8 @@ pub(super) enum Report {
     /// An event with this id goes into the inbox from this socket.
     Asked {
         member: u64,
-        id: String,
-        conversation: String,
+        id: WordNumber,
+        conversation: WordNumber,
     },
     /// The frame was written to the connection.
     Written {
@@ -96,10 +98,10 @@ pub(super) struct Dispatcher {
     held: HashMap<OutboxId, Held>,
     settling: Settling,
     /// The socket that asked, by the id of its event and by its conversation.
-    asked: Bounded,
-    spoke: Bounded,
+    asked: Askers,
+    spoke: Askers,
     /// The socket that did not ack a message before its lease ended: another one gets it next.
-    missed: Bounded,
+    missed: Askers,
     /// Whether messages may wait because no socket had room for them.
     is_full: bool,
 }
@@ -134,6 +136,7 @@ impl Dispatcher {
         reports: mpsc::Receiver<Report>,
         bell: Arc<Notify>,
     ) -> Self {
+        let [asked, spoke, missed] = [(); 3].map(|()| Askers::of_source(&binding.source));
         Self {
             parts,
             binding,
@@ -144,9 +147,9 @@ impl Dispatcher {
             joins: 0,
             held: HashMap::new(),
             settling: Settling::default(),
-            asked: Bounded::default(),
-            spoke: Bounded::default(),
-            missed: Bounded::default(),
+            asked,
+            spoke,
+            missed,
             is_full: false,
         }
     }
@@ -291,7 +294,7 @@ impl Dispatcher {
             let at_the_latest = now.after(LONGEST_SLEEP);
             // What nobody acked in time may be claimed again, by us like by anybody.
             for (id, held) in self.held.extract_if(|_, held| held.lease_expires_at <= now) {
-                self.missed.put(id.into(), held.member);
+                self.missed.put(WordNumber::of(id.as_str()), held.member);
             }
             let mut rooms = self.rooms();
             let unsent = self.held.values().filter(|held| !held.was_sent).count();
@@ -428,28 +431,4 @@ impl Dispatcher {
 fn asked_by(cause: &MessageCause) -> Option<&str> {
     let channel = cause.channel.as_deref()?;
     if is_machine_channel(channel) { None } else { cause.external_message_id.as_deref() }
-}
-
-/// The newest entries of a map; older ones are forgotten.
-#[derive(Default)]
-struct Bounded {
-    entries: HashMap<String, u64>,
-    order: VecDeque<String>,
-}
-
-impl Bounded {
-    fn put(&mut self, key: String, member: u64) {
-        if self.entries.insert(key.clone(), member).is_none() {
-            self.order.push_back(key);
-        }
-        if self.order.len() > ASKED_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.entries.remove(&oldest);
-        }
-    }
-
-    fn get(&self, key: &str) -> Option<u64> {
-        self.entries.get(key).copied()
-    }
 }

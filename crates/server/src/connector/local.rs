@@ -1,11 +1,15 @@
 //! Connectors on this machine that come without a key: each has a namespace of its own until the owner trusts it.
 
-use cortex_store::{LocalConnector, Store, StoreError};
+use cortex_store::{LocalConnector, Store, StoreError, Trusted};
 use cortex_types::limits::LOCAL_NAME_CHARS_MAX;
 use cortex_types::{Clock, Speaker};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Mutex, watch};
+
+/// How often it is written down that a connector is here.
+const SEEN_EVERY: Duration = Duration::from_secs(1);
 
 /// Those that were heard of, by the name they give themselves. Sockets watch it: trust that changes ends them.
 pub(crate) struct LocalConnectors {
@@ -38,7 +42,7 @@ impl LocalConnectors {
         }
     }
 
-    /// The source that a connector of this name is trusted for, or claimed last.
+    /// The source that a connector of this name is trusted for, or claimed first.
     pub(super) fn source_of(&self, connector_id: &str) -> Option<String> {
         let known = self.known.borrow();
         let local = known.get(connector_id)?;
@@ -72,6 +76,32 @@ impl LocalConnectors {
         Ok(())
     }
 
+    /// Notes that a connector whose session is bound already is here.
+    pub(super) async fn come(&self, connector_id: &str, source: &str) -> Result<(), StoreError> {
+        match self.find(connector_id) {
+            Some(_) => self.see(connector_id).await,
+            // It was forgotten for others while it was silent.
+            None => self.hear(connector_id, source).await,
+        }
+    }
+
+    /// Notes that one that is known is here still, or leaves.
+    pub(super) async fn see(&self, connector_id: &str) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let is_news = |local: LocalConnector| now.since(local.last_seen_at) >= SEEN_EVERY;
+        if !self.find(connector_id).is_some_and(is_news) {
+            return Ok(());
+        }
+        self.store.connectors().see_local(connector_id.to_owned(), now).await?;
+        self.known.send_if_modified(|known| {
+            if let Some(local) = Arc::make_mut(known).get_mut(connector_id) {
+                local.last_seen_at = local.last_seen_at.max(now);
+            }
+            false
+        });
+        Ok(())
+    }
+
     /// All that came without a key, by name.
     pub(crate) fn rows(&self) -> Vec<LocalConnector> {
         self.known.borrow().values().cloned().collect()
@@ -88,17 +118,36 @@ impl LocalConnectors {
         self.known.borrow().get(connector_id).cloned()
     }
 
-    /// Lets a connector use a source without a key, or takes that back; false when nobody has this name.
+    /// Lets a connector use a source without a key, or takes that back.
     pub(crate) async fn set_trust(
         &self,
         connector_id: &str,
         source: Option<String>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Trusted, StoreError> {
         let _one_at_a_time = self.changes.lock().await;
         let now = self.clock.now();
-        let is_known = self.store.connectors().set_trust(connector_id.to_owned(), source, now).await?;
+        let outcome = self.store.connectors().set_trust(connector_id.to_owned(), source, now).await?;
         self.refresh().await?;
-        Ok(is_known)
+        Ok(outcome)
+    }
+
+    /// Forgets a connector, with what it was trusted with; its sockets end. None when nobody has this name.
+    pub(crate) async fn forget(&self, connector_id: &str) -> Result<Option<LocalConnector>, StoreError> {
+        let _one_at_a_time = self.changes.lock().await;
+        let forgotten = self.find(connector_id);
+        self.store.connectors().forget_local(connector_id.to_owned(), self.clock.now()).await?;
+        self.refresh().await?;
+        if forgotten.is_some() {
+            // Also one that nobody trusted has sockets.
+            self.known.send_modify(|_| {});
+        }
+        Ok(forgotten)
+    }
+
+    /// Puts in force what a change of keys meant for those without one.
+    pub(crate) async fn read_again(&self) -> Result<(), StoreError> {
+        let _one_at_a_time = self.changes.lock().await;
+        self.refresh().await
     }
 
     async fn refresh(&self) -> Result<(), StoreError> {

@@ -1,8 +1,9 @@
 //! Previews over a socket: what is said, while it is said.
 
-use super::dispatch::{ToSocket, WINDOW};
+use super::dispatch::{ToSocket, UNSENT_MAX};
 use super::frame::{self, Inbound};
 use crate::live::{Reader, Waiting, watch};
+use crate::share::{Kind, Share};
 use crate::state::AppState;
 use cortex_api::{DeltaData, LiveEvent};
 use cortex_types::EventId;
@@ -10,8 +11,16 @@ use futures::StreamExt;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Passes on what is said while it is said; where the socket cannot keep up, pieces are left out.
-pub(super) fn preview(app: &AppState, to: mpsc::Sender<ToSocket>, event: EventId, inbound: &Inbound) {
+/// Passes on what is said while it is said; where the socket cannot keep up, pieces are left out. A key that watches as
+/// many answers as it may gets this one when it is whole: a preview is no delivery.
+pub(super) fn preview(
+    app: &AppState,
+    share: &Arc<Share>,
+    to: mpsc::Sender<ToSocket>,
+    event: EventId,
+    inbound: &Inbound,
+) {
+    let Ok(place) = share.place(Kind::Preview) else { return };
     let app = Arc::clone(app);
     let causation = inbound.event.external_message_id.clone();
     let data = DeltaData {
@@ -21,6 +30,7 @@ pub(super) fn preview(app: &AppState, to: mpsc::Sender<ToSocket>, event: EventId
         restart: false,
     };
     tokio::spawn(async move {
+        let _place = place;
         let watched = watch(&app.store, &app.bus, event, Reader::Connector, Waiting::GoesOn);
         let Ok(Some(watched)) = watched.await else { return };
         let mut watched = std::pin::pin!(watched);
@@ -35,8 +45,8 @@ pub(super) fn preview(app: &AppState, to: mpsc::Sender<ToSocket>, event: EventId
                 LiveEvent::Restart => DeltaData { restart: true, ..data.clone() },
                 LiveEvent::Done(_) => return,
             };
-            // Half of the room is kept for messages.
-            if to.capacity() > WINDOW {
+            // The rest of the room is kept for messages.
+            if to.capacity() > UNSENT_MAX {
                 let frame = frame::delta(data, causation.clone(), app.clock.now());
                 drop(to.try_send(ToSocket::Preview { causation: causation.clone(), frame }));
             }

@@ -1,55 +1,61 @@
 //! Receipts: tells a socket that asked for it how the turns of its events ended.
 
-use super::frame::{self, Inbound};
+use super::frame;
+use crate::share::{Place, Share};
 use crate::state::AppState;
 use axum::extract::ws::Utf8Bytes;
 use cortex_api::{SettledData, SettledOutcome};
 use cortex_bus::{EndHeard, EndListener};
+use cortex_store::EndedEvent;
 use cortex_types::limits::RECEIPTS_MAX;
-use cortex_types::{EventId, InboxStatus, OutboxStatus};
+use cortex_types::{EventId, InboxStatus};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Receipts that wait for their socket.
-const UNREAD_MAX: usize = 64;
+/// Receipts that wait for their socket. Each has the words of its event, which may be long.
+const UNREAD_MAX: usize = 4;
 /// How often the store is asked: not every end is told at once.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// What following one event takes.
+const FOLLOWED_BYTES: usize = 256;
 
 /// The receipts of one socket.
 pub(super) struct Receipts {
     follow: mpsc::Sender<Followed>,
     told: mpsc::Receiver<Utf8Bytes>,
+    share: Arc<Share>,
 }
 
-/// An event whose end somebody waits for.
+/// An event whose end somebody waits for. Its words are in the database and read from there when it has ended.
 struct Followed {
     event: EventId,
-    causation: String,
-    connector_id: String,
-    conversation_id: String,
+    /// The same for all events of a socket, whose session is bound to it.
+    connector_id: Arc<str>,
+    /// The room that it takes.
+    held: Place,
 }
 
 impl Receipts {
-    pub(super) fn begin(app: &AppState) -> Self {
+    pub(super) fn begin(app: &AppState, share: &Arc<Share>) -> Self {
         let (follow, incoming) = mpsc::channel(RECEIPTS_MAX);
         let (to, told) = mpsc::channel(UNREAD_MAX);
         // Listen before anything is accepted: what ends in between then is heard.
         let ends = app.bus.listen_to_ends();
-        tokio::spawn(Follower { app: app.clone(), open: BTreeMap::new(), to }.run(incoming, ends));
-        Self { follow, told }
+        let follower = Follower { app: app.clone(), open: BTreeMap::new(), connector_id: "".into(), to };
+        tokio::spawn(follower.run(incoming, ends));
+        Self { follow, told, share: Arc::clone(share) }
     }
 
     /// Tells how this event ends; over the bound it is left out.
-    pub(super) fn follow(&self, event: EventId, inbound: &Inbound) {
-        let followed = Followed {
-            event,
-            causation: inbound.event.external_message_id.clone(),
-            connector_id: inbound.claim.connector_id.clone(),
-            conversation_id: inbound.event.topic_key.clone(),
-        };
+    pub(super) fn follow(&self, event: EventId, connector_id: &str) {
+        let held = self.share.followed_bytes();
+        if held.grow_to(FOLLOWED_BYTES + connector_id.len()).is_err() {
+            return;
+        }
         // Waiting here for one that waits for this socket would be for ever.
-        drop(self.follow.try_send(followed));
+        drop(self.follow.try_send(Followed { event, connector_id: connector_id.into(), held }));
     }
 
     /// The next receipt; never one for a socket that asked for none.
@@ -64,8 +70,9 @@ impl Receipts {
 /// Follows the events of one socket until it is gone.
 struct Follower {
     app: AppState,
-    /// By their ids, which sort by time.
-    open: BTreeMap<EventId, Vec<Followed>>,
+    /// By their ids, which sort by time. One that came again is followed once.
+    open: BTreeMap<EventId, Place>,
+    connector_id: Arc<str>,
     to: mpsc::Sender<Utf8Bytes>,
 }
 
@@ -79,12 +86,17 @@ impl Follower {
         loop {
             let looked = tokio::select! {
                 followed = incoming.recv() => match followed {
-                    Some(followed) => self.add(followed).await,
+                    Some(followed) => {
+                        let waiting = std::iter::from_fn(|| incoming.try_recv().ok()).take(RECEIPTS_MAX);
+                        let new = std::iter::once(followed).chain(waiting).map(|new| self.add(new)).collect();
+                        // They may have ended before they were followed.
+                        self.look_at(new).await
+                    }
                     None => return,
                 },
                 end = ends.next() => match end {
                     EndHeard::Of(event) if !self.open.contains_key(&event) => Ok(()),
-                    EndHeard::Of(event) => self.look_at(event).await,
+                    EndHeard::Of(event) => self.look_at(vec![event]).await,
                     EndHeard::Lagged => self.look_at_all().await,
                     EndHeard::Closed => return,
                 },
@@ -96,53 +108,46 @@ impl Follower {
         }
     }
 
-    async fn add(&mut self, followed: Followed) -> Result<(), Gone> {
-        let event = followed.event.clone();
-        self.open.entry(event.clone()).or_default().push(followed);
-        if self.open.values().map(Vec::len).sum::<usize>() > RECEIPTS_MAX {
+    fn add(&mut self, followed: Followed) -> EventId {
+        let Followed { event, connector_id, held } = followed;
+        self.connector_id = connector_id;
+        self.open.insert(event.clone(), held);
+        if self.open.len() > RECEIPTS_MAX {
             self.open.pop_first();
         }
-        // It may have ended before it was followed.
-        self.look_at(event).await
+        event
     }
 
     async fn look_at_all(&mut self) -> Result<(), Gone> {
-        let events: Vec<EventId> = self.open.keys().cloned().collect();
-        for event in events {
-            self.look_at(event).await?;
+        self.look_at(self.open.keys().cloned().collect()).await
+    }
+
+    /// Tells how they ended, those that did; a store that cannot be read is asked again.
+    async fn look_at(&mut self, events: Vec<EventId>) -> Result<(), Gone> {
+        let Ok(ended) = self.app.store.outbox().ended(events).await else { return Ok(()) };
+        for ended in ended {
+            self.tell(ended).await?;
         }
         Ok(())
     }
 
-    /// Tells how it ended, if it did; a store that cannot be read is asked again.
-    async fn look_at(&mut self, event: EventId) -> Result<(), Gone> {
-        let Ok(Some((found, replies))) = self.app.store.outbox().replies_to(event.clone()).await else {
-            return Ok(());
-        };
-        let outcome = match found.status {
+    async fn tell(&mut self, ended: EndedEvent) -> Result<(), Gone> {
+        let outcome = match ended.status {
             InboxStatus::Done => SettledOutcome::Done,
             InboxStatus::Failed => SettledOutcome::Failed,
             InboxStatus::Pending | InboxStatus::Processing | InboxStatus::Waiting => return Ok(()),
         };
-        let is_here = |status: OutboxStatus| match status {
-            OutboxStatus::Pending | OutboxStatus::Leased | OutboxStatus::Delivered | OutboxStatus::Dead => {
-                true
-            }
-            OutboxStatus::Suppressed | OutboxStatus::Discarded => false,
-        };
-        let here = replies.iter().filter(|reply| reply.topic == found.topic && is_here(reply.status));
-        let replies = here.count();
-        for followed in self.open.remove(&event).unwrap_or_default() {
-            let data = SettledData {
-                connector_id: followed.connector_id,
-                conversation_id: followed.conversation_id,
-                event_id: followed.event,
-                outcome,
-                replies,
-            };
-            let receipt = frame::settled(data, followed.causation, self.app.clock.now());
-            self.to.send(receipt.into()).await.map_err(|_| Gone)?;
+        if self.open.remove(&ended.event).is_none() {
+            return Ok(());
         }
-        Ok(())
+        let data = SettledData {
+            connector_id: self.connector_id.to_string(),
+            conversation_id: ended.topic_key,
+            event_id: ended.event,
+            outcome,
+            replies: usize::try_from(ended.replies).unwrap_or(usize::MAX),
+        };
+        let receipt = frame::settled(data, ended.external_message_id, self.app.clock.now());
+        self.to.send(receipt.into()).await.map_err(|_| Gone)
     }
 }

@@ -1,8 +1,10 @@
 //! One socket: reads frames, puts events into the inbox, writes what its dispatcher and the previews give it.
 
 use super::answer::{Accepted, Answer, Spoken, code_of, settle};
-use super::dispatch::{Member, Report, ToSocket, WINDOW};
+use super::asker::WordNumber;
+use super::dispatch::{Member, Report, TO_SOCKET_MAX, ToSocket, WINDOW};
 use super::frame::{self, Frame, Inbound, read_frame};
+use super::heard::{BadFrames, End, Paid, pay, take_frame};
 use super::preview::preview;
 use super::receipt::Receipts;
 use super::{Admitted, Counted, Wants};
@@ -10,7 +12,7 @@ use crate::client_connection::ClientConnection;
 use crate::speaker;
 use crate::state::AppState;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
-use cortex_api::{CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TOO_BIG, CLOSE_TRY_LATER, FrameErrorCode};
+use cortex_api::{CLOSE_GOING_AWAY, CLOSE_SESSION, CLOSE_TRY_LATER, FrameErrorCode};
 use cortex_store::{ConnectorBinding, ConnectorKey, LocalConnector, StoreError};
 use cortex_types::limits::BODY_BYTES_MAX;
 use cortex_types::{EventId, KeyId, Millis, Speaker};
@@ -69,18 +71,9 @@ pub(super) struct Socket {
     connection: Arc<ClientConnection>,
     /// Whether the beginning of a message waited for its end when this was last looked at.
     was_in_message: bool,
+    bad: BadFrames,
     heard_at: Instant,
     touched_at: Millis,
-}
-
-/// Why a socket ends.
-enum End {
-    /// The other side went, or the line broke.
-    Gone,
-    Close {
-        code: u16,
-        reason: &'static str,
-    },
 }
 
 enum Wake {
@@ -96,12 +89,12 @@ enum Wake {
 
 impl Socket {
     pub(super) fn new(app: AppState, socket: WebSocket, admitted: Admitted, wants: &Wants) -> Self {
-        let (me, to_write) = mpsc::channel(2 * WINDOW);
+        let (me, to_write) = mpsc::channel(TO_SOCKET_MAX);
         let keys = app.keys.watch_connectors();
         let locals = app.connector_door.local.watch();
         let (now, touched_at) = (Instant::now(), app.clock.now());
         wants.connection.begin_messages(&admitted.share);
-        let receipts = wants.receipts.then(|| Receipts::begin(&app));
+        let receipts = wants.receipts.then(|| Receipts::begin(&app, &admitted.share));
         Self {
             app,
             socket,
@@ -121,6 +114,7 @@ impl Socket {
             too_slow: CancellationToken::new(),
             connection: Arc::clone(&wants.connection),
             was_in_message: false,
+            bad: BadFrames::default(),
             heard_at: now,
             touched_at,
         }
@@ -138,6 +132,9 @@ impl Socket {
             },
             Err(end) => end,
         };
+        if !self.app.stopping.is_cancelled() {
+            self.note_visit().await;
+        }
         if let Some(desk) = self.desk.take() {
             // A dispatcher that is gone holds nothing of ours.
             drop(desk.send(Report::Left(self.id)).await);
@@ -170,7 +167,7 @@ impl Socket {
             };
             let done = match wake {
                 Wake::Stop => Err(End::Close { code: CLOSE_GOING_AWAY, reason: "the server stops" }),
-                Wake::TooSlow => Err(too_slow_end()),
+                Wake::TooSlow => Err(End::TOO_SLOW),
                 Wake::KeysChanged => self.check_key(),
                 Wake::TrustChanged => self.check_trust(),
                 Wake::Write(message) => self.write_waiting(message).await,
@@ -185,15 +182,15 @@ impl Socket {
     }
 
     fn check_key(&mut self) -> Result<(), End> {
+        let is_keyless = self.is_keyless();
         let open = self.keys.borrow_and_update();
         let is_open = |id: &KeyId| open.iter().any(|key| key.id == *id);
         let close = |reason| Err(End::Close { code: CLOSE_SESSION, reason });
-        if self.admitted.session.key.as_ref().is_some_and(|id| !is_open(id)) {
+        if self.admitted.session.opener.key().is_some_and(|id| !is_open(id)) {
             return close("the key of this session was revoked");
         }
         let is_guarded = |claim: &ConnectorBinding| open.iter().any(|key| key.source == claim.source);
-        if self.admitted.session.is_keyless && self.admitted.session.binding.as_ref().is_some_and(is_guarded)
-        {
+        if is_keyless && self.admitted.session.binding.as_ref().is_some_and(is_guarded) {
             return close("the source of this connector has a key of its own now; open a session with it");
         }
         Ok(())
@@ -201,14 +198,28 @@ impl Socket {
 
     /// A connector that the owner trusts now, or no longer does, is another speaker: it comes again as that.
     fn check_trust(&mut self) -> Result<(), End> {
+        let is_keyless = self.is_keyless();
         let Some(claim) = &self.admitted.session.binding else { return Ok(()) };
         let locals = self.locals.borrow_and_update();
-        let trusted = locals.get(&claim.connector_id).and_then(|local| local.trusted_source.as_ref());
-        if self.admitted.session.is_keyless && trusted != self.trusted_with.as_ref() {
+        let local = locals.get(&claim.connector_id);
+        let trusted = local.and_then(|local| local.trusted_source.as_ref());
+        if is_keyless && (local.is_none() || trusted != self.trusted_with.as_ref()) {
             let reason = "the owner changed what this connector may do; open another session";
             return Err(End::Close { code: CLOSE_SESSION, reason });
         }
         Ok(())
+    }
+
+    fn is_keyless(&self) -> bool {
+        self.admitted.session.opener.is_keyless()
+    }
+
+    /// Tells the owner when a connector without a key was here last.
+    async fn note_visit(&mut self) {
+        if let Some(claim) = self.admitted.session.binding.as_ref().filter(|_| self.is_keyless()) {
+            // What cannot be noted now is noted with the next visit.
+            drop(self.app.connector_door.local.see(&claim.connector_id).await);
+        }
     }
 
     async fn keep_alive(&mut self) -> Result<(), End> {
@@ -226,6 +237,7 @@ impl Socket {
             self.touched_at = now;
             // A session that cannot be marked now is marked an hour later; it lasts a day.
             drop(self.app.store.connectors().use_session(self.admitted.sha256, now).await);
+            self.note_visit().await;
         }
         self.write(vec![Message::Ping(axum::body::Bytes::new())]).await
     }
@@ -235,16 +247,17 @@ impl Socket {
         self.heard_at = Instant::now();
         let mut frames = Vec::new();
         let mut end = take_frame(&self.connection, heard, &mut frames).err();
-        let is_room = |frames: &[Utf8Bytes]| {
-            frames.len() < FRAMES_AT_ONCE
-                && frames.iter().map(|frame| frame.len()).sum::<usize>() < BYTES_AT_ONCE
-        };
-        while end.is_none() && is_room(&frames) {
+        let mut taken = 1;
+        let is_room =
+            |frames: &[Utf8Bytes]| frames.iter().map(|frame| frame.len()).sum::<usize>() < BYTES_AT_ONCE;
+        while end.is_none() && taken < FRAMES_AT_ONCE && is_room(&frames) {
             let Some(heard) = self.socket.recv().now_or_never() else { break };
             end = take_frame(&self.connection, heard, &mut frames).err();
+            taken += 1;
         }
-        let in_hand = self.admitted.share.frames_in_hand(frames.len()).await;
-        let answers = self.answer(&frames).await?;
+        let in_hand = self.admitted.share.frames_in_hand(taken).await;
+        let paid = pay(&self.admitted.share, taken).await;
+        let answers = self.answer(&frames, paid).await?;
         drop(in_hand);
         // A control frame may come in the middle of a message, which is as old as before.
         self.was_in_message &= frames.is_empty();
@@ -254,11 +267,13 @@ impl Socket {
     }
 
     /// What each frame is answered with at once; replies of turns come from the dispatcher.
-    async fn answer(&mut self, frames: &[Utf8Bytes]) -> Result<Vec<Message>, End> {
+    async fn answer(&mut self, frames: &[Utf8Bytes], paid: Paid) -> Result<Vec<Message>, End> {
         let now = self.app.clock.now();
         let mut answers: Vec<Answer> = Vec::with_capacity(frames.len());
-        for text in frames {
-            let answer = match read_frame(text, now) {
+        for (place, text) in frames.iter().enumerate() {
+            let frame = read_frame(text, now);
+            self.bad.count(frame.is_err())?;
+            let answer = match frame {
                 Ok(Frame::Ping) => Answer::Say(vec![Utf8Bytes::from_static("pong")]),
                 Ok(Frame::Unknown) => {
                     counter!("cortex_connector_unknown_type_total").increment(1);
@@ -272,9 +287,9 @@ impl Socket {
                     self.tell(Report::Nacked { member: self.id, message, undelivered }).await?;
                     Answer::Nothing
                 }
-                Ok(Frame::Inbound(inbound)) => match self.admitted.share.spend() {
-                    Ok(_) => self.admit(inbound).await?,
-                    Err(spent) => Answer::Refuse(inbound.too_often(spent.wait.unwrap_or_default())),
+                Ok(Frame::Inbound(inbound)) => match paid.wait_of(place) {
+                    None => self.admit(inbound).await?,
+                    Some(wait) => Answer::Refuse(inbound.too_often(wait)),
                 },
                 Err(error) => Answer::Refuse(error),
             };
@@ -301,11 +316,11 @@ impl Socket {
         let Accepted { event, spoken, is_duplicate, is_open } = accepted;
         if is_open && self.wants_stream && !self.previewed.contains(&event) {
             self.previewed.push_back(event.clone());
-            preview(&self.app, self.me.clone(), event.clone(), &spoken.inbound);
+            preview(&self.app, &self.admitted.share, self.me.clone(), event.clone(), &spoken.inbound);
         }
         let receipts = self.receipts.as_ref()?;
         let receipt = frame::accepted(&spoken.inbound, &event, is_duplicate, self.app.clock.now());
-        receipts.follow(event, &spoken.inbound);
+        receipts.follow(event, &spoken.inbound.claim.connector_id);
         Some(Message::Text(receipt.into()))
     }
 
@@ -344,8 +359,8 @@ impl Socket {
         }
         self.tell(Report::Asked {
             member: self.id,
-            id: inbound.event.external_message_id.clone(),
-            conversation: inbound.event.topic_key.clone(),
+            id: WordNumber::of(&inbound.event.external_message_id),
+            conversation: WordNumber::of(&inbound.event.topic_key),
         })
         .await?;
         Ok(Answer::Accept(Box::new(Spoken { speaker, inbound: *inbound })))
@@ -357,7 +372,7 @@ impl Socket {
         speaker: &Speaker,
         claim: ConnectorBinding,
     ) -> Result<Result<(), String>, StoreError> {
-        if self.admitted.session.is_keyless {
+        if self.is_keyless() {
             self.app.connector_door.local.hear(&claim.connector_id, &claim.source).await?;
         }
         // Before any event of it is kept, so that all of them are on one channel.
@@ -377,6 +392,9 @@ impl Socket {
         // A session may be bound to a source that has become another's since: then it hears nothing.
         let Ok(speaker) = speaker::of_socket(&self.app, &self.admitted.caller, &claim) else { return Ok(()) };
         self.trusted_with = self.app.connector_door.local.trusted_source(&claim.connector_id);
+        if self.is_keyless() {
+            drop(self.app.connector_door.local.come(&claim.connector_id, &claim.source).await);
+        }
         let source = speaker.source().to_owned();
         let binding = ConnectorBinding { connector_id: claim.connector_id, source };
         let member = Member {
@@ -438,42 +456,8 @@ impl Socket {
             Ok(Err(_)) => Err(End::Gone),
             Err(_) => {
                 counter!("cortex_connector_slow_readers_total").increment(1);
-                Err(too_slow_end())
+                Err(End::TOO_SLOW)
             }
         }
-    }
-}
-
-fn too_slow_end() -> End {
-    End::Close { code: CLOSE_TRY_LATER, reason: "this reader is too slow" }
-}
-
-fn take_frame(
-    connection: &ClientConnection,
-    heard: Option<Result<Message, axum::Error>>,
-    frames: &mut Vec<Utf8Bytes>,
-) -> Result<(), End> {
-    let too_big = End::Close { code: CLOSE_TOO_BIG, reason: "a frame may have at most 1 MiB" };
-    match heard {
-        None | Some(Ok(Message::Close(_))) => Err(End::Gone),
-        Some(Ok(Message::Text(text))) if text.len() > BODY_BYTES_MAX => Err(too_big),
-        Some(Ok(Message::Binary(bytes))) if bytes.len() > BODY_BYTES_MAX => Err(too_big),
-        Some(Ok(Message::Text(text))) => {
-            connection.is_whole(text.len());
-            frames.push(text);
-            Ok(())
-        }
-        Some(Ok(Message::Binary(bytes))) => {
-            connection.is_whole(bytes.len());
-            // What is no text is no JSON either, and is told so.
-            frames.push(Utf8Bytes::try_from(bytes).unwrap_or_else(|_| Utf8Bytes::from_static("\u{fffd}")));
-            Ok(())
-        }
-        Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => {
-            connection.is_control(payload.len());
-            Ok(())
-        }
-        Some(Err(error)) if error.to_string().contains("too long") => Err(too_big),
-        Some(Err(_)) => Err(End::Gone),
     }
 }

@@ -10,11 +10,10 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{
-    ApprovalList, ApprovalQuery, ApprovalRow, ErrorBody, ErrorCode, GrantAnswer, GrantList, GrantRequest,
-    GrantRow,
+    ApprovalList, ApprovalQuery, ApprovalRow, ErrorBody, ErrorCode, GrantAnswer, GrantList, GrantQuery,
+    GrantRequest, GrantRow,
 };
 use cortex_store::{Grant, Resolved};
-use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{Approval, ApprovalId, Decision, GrantId};
 use http::StatusCode;
 use std::time::Duration;
@@ -31,9 +30,11 @@ pub(crate) async fn list(
     query: Result<Query<ApprovalQuery>, QueryRejection>,
 ) -> Result<Json<ApprovalList>, Refusal> {
     let query = checked(query)?;
-    let page = page(query.limit, None)?;
-    let found = app.runtime.approvals().list(!query.all, page.limit).await?;
-    Ok(Json(ApprovalList { items: found.into_iter().map(|found| row(&app, found)).collect() }))
+    let page = page(query.limit, query.before.as_deref())?;
+    let found = app.runtime.approvals().list(!query.all, page).await?;
+    let next_cursor = found.next_before.map(|place| place.to_string());
+    let items = found.rows.into_iter().map(|found| row(&app, found)).collect();
+    Ok(Json(ApprovalList { items, next_cursor }))
 }
 
 /// One question.
@@ -93,10 +94,17 @@ pub(crate) async fn grant(
 }
 
 /// Grants, newest first.
-#[utoipa::path(get, path = "/api/v2/grants", tag = "approval", responses((status = 200, body = GrantList)))]
-pub(crate) async fn grants(State(app): State<AppState>) -> Result<Json<GrantList>, Refusal> {
-    let found = app.runtime.approvals().grants(LIST_ROWS_MAX).await?;
-    Ok(Json(GrantList { items: found.into_iter().map(grant_row).collect() }))
+#[utoipa::path(get, path = "/api/v2/grants", tag = "approval", params(GrantQuery), responses(
+    (status = 200, body = GrantList), (status = 400, body = ErrorBody),
+))]
+pub(crate) async fn grants(
+    State(app): State<AppState>,
+    query: Result<Query<GrantQuery>, QueryRejection>,
+) -> Result<Json<GrantList>, Refusal> {
+    let query = checked(query)?;
+    let found = app.runtime.approvals().grants(page(query.limit, query.before.as_deref())?).await?;
+    let next_cursor = found.next_before.map(|place| place.to_string());
+    Ok(Json(GrantList { items: found.rows.into_iter().map(grant_row).collect(), next_cursor }))
 }
 
 /// End a grant.

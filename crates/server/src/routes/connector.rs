@@ -17,7 +17,7 @@ use cortex_api::{
     ConnectorList, ErrorBody, ErrorCode, LocalConnectorRow, TrustRequest, UnbindAnswer, UnbindRequest,
     UntrustRequest,
 };
-use cortex_store::{Forgotten, LocalConnector};
+use cortex_store::{Forgotten, LocalConnector, Trusted};
 use cortex_types::{Speaker, is_reserved_source};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -47,6 +47,14 @@ pub(crate) async fn trust(
     let named = fields.optional("source").is_some().then(|| fields.name("source"));
     fields.finish()?;
     let local = app.connector_door.local.find(&connector_id).ok_or_else(unheard)?;
+    if let (None, Some(other)) = (&named, &local.other_source) {
+        let detail = format!(
+            "{connector_id} claimed the source {} and then {other}, which may be two programs; \
+             say which one is yours with --source",
+            local.source
+        );
+        return Err(Refusal::because(ErrorCode::Conflict, detail));
+    }
     let source = named.clone().unwrap_or_else(|| local.source.clone());
     may_be_trusted(&app, &local, &source, named.is_some()).await?;
     // The owner says so himself, whatever the settings list.
@@ -77,10 +85,27 @@ async fn changed(
     source: Option<String>,
 ) -> Result<Json<LocalConnectorRow>, Refusal> {
     let local = &app.connector_door.local;
-    if !local.set_trust(connector_id, source).await? {
-        return Err(unheard());
+    match local.set_trust(connector_id, source.clone()).await? {
+        Trusted::Changed => {}
+        Trusted::Unheard => return Err(unheard()),
+        Trusted::Guarded => return Err(guarded(&source.unwrap_or_default())),
     }
     local.find(connector_id).map(|local| Json(row(local))).ok_or_else(unheard)
+}
+
+/// Forget a connector without a key, until it comes again.
+#[utoipa::path(post, path = "/api/v2/connectors/forget", tag = "connector", request_body = UntrustRequest, responses(
+    (status = 200, body = LocalConnectorRow), (status = 404, body = ErrorBody),
+))]
+pub(crate) async fn forget_connector(
+    State(app): State<AppState>,
+    JsonBody(body): JsonBody,
+) -> Result<Json<LocalConnectorRow>, Refusal> {
+    let mut fields = Fields::of(&body);
+    let connector_id = fields.name("connectorId");
+    fields.finish()?;
+    let forgotten = app.connector_door.local.forget(&connector_id).await?;
+    forgotten.map(|local| Json(row(local))).ok_or_else(unheard)
 }
 
 /// A name that a program chose must not bring it what belongs to somebody else.
@@ -95,11 +120,18 @@ async fn may_be_trusted(
     if local.trusted_source.as_deref() == Some(source) {
         return Ok(());
     }
-    if is_reserved_source(source) || is_reserved_source(connector_id) {
-        return conflict(format!("the source {source} belongs to the server itself"));
+    if is_reserved_source(connector_id) {
+        return conflict(format!(
+            "the name {connector_id} belongs to the server itself; give the program another connectorId"
+        ));
+    }
+    if is_reserved_source(source) {
+        return conflict(format!(
+            "the source {source} belongs to the server itself; give the program another source"
+        ));
     }
     if app.keys.guards(source) {
-        return conflict(format!("the source {source} has a key; give it to the connector instead"));
+        return Err(guarded(source));
     }
     let connectors = app.store.connectors();
     if !is_named && connectors.is_source_in_use(source.to_owned()).await? {
@@ -108,6 +140,11 @@ async fn may_be_trusted(
         ));
     }
     Ok(())
+}
+
+fn guarded(source: &str) -> Refusal {
+    let detail = format!("the source {source} has a key; give it to the connector instead");
+    Refusal::because(ErrorCode::Conflict, detail)
 }
 
 fn unheard() -> Refusal {
@@ -119,6 +156,7 @@ fn row(local: LocalConnector) -> LocalConnectorRow {
     LocalConnectorRow {
         connector_id: local.connector_id,
         source: local.source,
+        other_source: local.other_source,
         trusted_source: local.trusted_source,
         first_seen_at: local.first_seen_at.into(),
         last_seen_at: local.last_seen_at.into(),

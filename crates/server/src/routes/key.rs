@@ -8,12 +8,12 @@ use crate::state::AppState;
 use axum::Json;
 use axum::extract::State;
 use cortex_api::{ErrorBody, ErrorCode, KeyChoice, KeyInfo, KeyList, KeyRequest, NewKey};
-use cortex_store::{ConnectorKey, NameTaken, Store, StoreError};
+use cortex_store::{ConnectorKey, Store, StoreError};
 use cortex_types::{KeyId, is_reserved_source};
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
-/// Make a key that may use one source.
+/// Make a key that may use one source. Connectors that were trusted with it without a key no longer are.
 #[utoipa::path(post, path = "/api/v2/keys", tag = "key", request_body = KeyRequest, responses(
     (status = 200, body = NewKey), (status = 400, body = ErrorBody),
     (status = 409, body = ErrorBody, description = "Another key has this name"),
@@ -41,11 +41,11 @@ pub(crate) async fn create(
     };
     let wanted = key.clone();
     let made = changed(&app, |store| async move { store.keys().create(wanted).await }).await?;
-    if let Err(NameTaken) = made {
+    let Ok(untrusted) = made else {
         let detail = format!("there is a key named {:?}; revoke it first, or choose another name", key.name);
         return Err(Refusal::because(ErrorCode::Conflict, detail));
-    }
-    Ok(Json(NewKey { id: key.id, name: key.name, source: key.source, key: plain }))
+    };
+    Ok(Json(NewKey { id: key.id, name: key.name, source: key.source, key: plain, untrusted }))
 }
 
 /// Keys of connectors, revoked ones included.
@@ -87,6 +87,7 @@ where
         let _one_at_a_time = app.keys.changes.lock().await;
         let outcome = change(app.store.clone()).await?;
         app.keys.replace_connectors(app.store.keys().of_connectors().await?);
+        app.connector_door.local.read_again().await?;
         Ok::<T, StoreError>(outcome)
     });
     match work.await {

@@ -226,3 +226,50 @@ async fn the_trace_shows_how_a_call_was_planned_asked_approved_and_run() {
     assert!(replies[0].starts_with("May I add a reminder"), "{replies:?}");
     assert_eq!(replies[1..], ["Approved: schedule.create runs now.", "There you are."]);
 }
+
+/// The ids of a listing, page by page.
+async fn pages(server: &RunningTestServer, path: &str, id: &str) -> Vec<Vec<String>> {
+    let (mut pages, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = server.get(&format!("{path}{cursor}")).await;
+        assert_eq!(page.status, 200, "{}", page.text());
+        let page = page.json();
+        let rows = page["items"].as_array().unwrap();
+        pages.push(rows.iter().map(|row| row[id].as_str().unwrap().to_owned()).collect());
+        let Some(next) = page["nextCursor"].as_str() else { return pages };
+        assert!(pages.len() < 20, "it goes round in circles: {pages:?}");
+        cursor = format!("&before={next}");
+    }
+}
+
+#[tokio::test]
+async fn questions_and_grants_come_page_by_page_newest_first() {
+    let server = asking().start().await;
+    let mut known = Vec::new();
+    for number in 0..8 {
+        let event = server.accept(&saying(&number.to_string(), "stretch")).await;
+        known.insert(0, asked(&server, &event).await);
+    }
+    let expected: Vec<Vec<String>> = known.chunks(3).map(<[String]>::to_vec).collect();
+    assert_eq!(expected.len(), 3);
+    for filter in ["", "&all=true"] {
+        let found = pages(&server, &format!("/api/v2/approvals?limit=3{filter}"), "approvalId").await;
+        assert_eq!(found, expected, "{filter}");
+    }
+    let whole = server.get("/api/v2/approvals").await.json();
+    assert_eq!(whole.get("nextCursor"), None, "the last page has no cursor");
+
+    let mut grants = Vec::new();
+    for id in &known {
+        let made = server.post(&format!("/api/v2/approvals/{id}/grant"), &json!({ "seconds": 60 })).await;
+        grants.insert(0, made.json()["grantId"].as_str().unwrap().to_owned());
+    }
+    let expected: Vec<Vec<String>> = grants.chunks(3).map(<[String]>::to_vec).collect();
+    assert_eq!(pages(&server, "/api/v2/grants?limit=3", "grantId").await, expected);
+    for path in ["approvals", "grants"] {
+        for query in ["limit=0", "limit=501", "limit=x", "before=x", "before=1.5"] {
+            let refused = server.get(&format!("/api/v2/{path}?{query}")).await;
+            assert_eq!(refused.status, 400, "{path}?{query}: {}", refused.text());
+        }
+    }
+}

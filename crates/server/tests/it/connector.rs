@@ -7,6 +7,7 @@ mod delivery;
 mod frames;
 mod limits;
 mod name;
+mod neighbour;
 mod people;
 mod receipts;
 mod restart;

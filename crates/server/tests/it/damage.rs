@@ -1,9 +1,12 @@
 //! A damaged page of the database: every door says so, nothing is accepted, and it stays so (F-X1).
 
-use crate::sample::event;
+use crate::sample::{event, saying};
+use cortex_api::LiveEvent;
 use cortex_testkit::{
-    RunningTestServer, ServerSetup, TestConnector, damage_first_page, eventually, said_over,
+    RunningTestServer, ServerSetup, TestConnector, damage_event, damage_first_page, eventually, said_over,
 };
+use cortex_types::InboxStatus;
+use futures::StreamExt;
 use serde_json::{Value, json};
 
 const WORDS: &str = "the database is damaged, so nothing new is accepted: run `cortex doctor` to see what is damaged, \
@@ -104,4 +107,22 @@ async fn an_accepted_event_is_not_failed_by_damage() {
     .await;
     let trace = server.get(&format!("/api/v2/events/{id}/trace")).await.json();
     assert_eq!((&trace["event"]["status"], &trace["replies"]), (&json!("processing"), &json!([])));
+}
+
+#[tokio::test]
+async fn whoever_waits_for_an_event_that_is_damaged_hears_its_end() {
+    let script = json!({
+        "answers": [{ "when": { "contains": "hold" }, "deltas": ["a", "b"], "delayMs": 3_000 }],
+        "otherwise": { "say": "You said: {{user}}" },
+    });
+    let server = ServerSetup::scripted(script).flow(|flow| flow.max_parallel_topics = 1).start().await;
+    server.accept(&saying("1", "hold")).await;
+    let id = server.accept(&saying("2", "words that a disk forgets")).await;
+    let mut live = server.client().live(&id.parse().unwrap()).await.unwrap();
+    assert_eq!(damage_event(&server.database(), "words that a disk forgets"), 1);
+    let heard = tokio::time::timeout(std::time::Duration::from_secs(60), live.next()).await;
+    match heard.expect("its end is told").unwrap().unwrap() {
+        LiveEvent::Done(done) => assert_eq!(done.status, InboxStatus::Failed),
+        other @ (LiveEvent::Delta(_) | LiveEvent::Restart) => panic!("{other:?}"),
+    }
 }

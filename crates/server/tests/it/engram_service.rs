@@ -97,6 +97,18 @@ async fn what_the_service_recalls_stands_in_the_prompt() {
 }
 
 #[tokio::test]
+async fn for_a_group_the_service_is_asked_for_the_groups_own_alone() {
+    let mut far = far_side(Router::new().route("/recall", post(recall))).await;
+    let server = start(&far).await;
+    let metadata = json!({"chatType": "group"});
+    let event = with(saying("1", "what colour is the door?"), "topicKey", json!("trip"));
+    server.answered(&with(event, "metadata", metadata)).await;
+    let asked = far.recalled.recv().await.unwrap();
+    assert_eq!(asked["scope_id"], json!(name_of("telegram", "trip")));
+    assert!(far.recalled.try_recv().is_err(), "nothing else is asked for");
+}
+
+#[tokio::test]
 async fn a_service_that_hangs_refuses_or_babbles_fails_no_turn() {
     let hanging = Router::new().route("/recall", post(std::future::pending::<()>));
     let refusing = Router::new().route("/recall", post(|| async { http::StatusCode::INTERNAL_SERVER_ERROR }));

@@ -3,7 +3,8 @@
 use super::{
     ApprovalId, ApprovalKey, Approvals, Duration, GrantId, Millis, StoreError, TopicRef, audit, by_key,
 };
-use rusqlite::{OptionalExtension, params};
+use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
+use rusqlite::{OptionalExtension, Row, params};
 
 /// A time-boxed permission for one exact call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,25 +111,50 @@ impl Approvals<'_> {
     }
 
     /// Newest first.
-    pub async fn grants(&self, limit: u32) -> Result<Vec<Grant>, StoreError> {
+    pub async fn grants(&self, page: PageRequest) -> Result<Page<Grant>, StoreError> {
         self.0
             .read(move |connection| {
+                let (before, limit) = page.bounds();
                 let mut statement = connection.prepare_cached(
                     "SELECT id, tool_name, tool_arguments_json, source, topic_key, user_id, created_at, expires_at,
-                       revoked_at FROM approval_grants ORDER BY created_at DESC LIMIT ?1",
+                       revoked_at, rowid FROM approval_grants WHERE rowid < ?1 ORDER BY rowid DESC LIMIT ?2",
                 )?;
-                let rows = statement.query_map([limit], |row| {
-                    let id: String = row.get(0)?;
-                    Ok((id, TopicRef { source: row.get(3)?, topic_key: row.get(4)? }, row.get(1)?, row.get(2)?, row.get(5)?,
-                        Millis(row.get(6)?), Millis(row.get(7)?), row.get::<_, Option<i64>>(8)?.map(Millis)))
+                let rows = statement.query_map([before, limit], |row| {
+                    let place = row.get(9)?;
+                    Ok(read(row).map(|grant| ListedGrant { place, grant }))
                 })?;
-                rows.map(|row| {
-                    let (id, topic, tool_name, tool_arguments_json, user_id, created_at, expires_at, revoked_at) = row?;
-                    let id = id.parse().map_err(|error| StoreError::Damaged(format!("grant: {error}")))?;
-                    Ok(Grant { id, tool_name, tool_arguments_json, topic, user_id, created_at, expires_at, revoked_at })
-                })
-                .collect()
+                let Page { rows, next_before } = read_page(rows.map(|row| row?), limit)?;
+                Ok(Page { rows: rows.into_iter().map(|listed| listed.grant).collect(), next_before })
             })
             .await
     }
+}
+
+struct ListedGrant {
+    place: i64,
+    grant: Grant,
+}
+
+impl Listed for ListedGrant {
+    fn place(&self) -> i64 {
+        self.place
+    }
+
+    fn bytes(&self) -> usize {
+        ROW_BYTES + self.grant.tool_arguments_json.len()
+    }
+}
+
+fn read(row: &Row<'_>) -> Result<Grant, StoreError> {
+    let id: String = row.get(0)?;
+    Ok(Grant {
+        id: id.parse().map_err(|error| StoreError::Damaged(format!("grant: {error}")))?,
+        tool_name: row.get(1)?,
+        tool_arguments_json: row.get(2)?,
+        topic: TopicRef { source: row.get(3)?, topic_key: row.get(4)? },
+        user_id: row.get(5)?,
+        created_at: Millis(row.get(6)?),
+        expires_at: Millis(row.get(7)?),
+        revoked_at: row.get::<_, Option<i64>>(8)?.map(Millis),
+    })
 }

@@ -33,8 +33,9 @@ pub(super) fn list(
     let mut conditions = Conditions::of(filter);
     conditions.add("seq < ?", Value::Integer(before));
     let sql = format!("{SELECT} WHERE {} ORDER BY seq DESC LIMIT {limit}", conditions.sql());
-    let facts = query(connection, &sql, params_from_iter(conditions.values))?;
-    read_page(facts.into_iter().map(Ok), limit)
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(params_from_iter(conditions.values), |row| Ok(fact(row)))?;
+    read_page(rows.map(|row| with_sources(connection, row??)), limit)
 }
 
 impl Listed for Fact {
@@ -44,7 +45,8 @@ impl Listed for Fact {
 
     fn bytes(&self) -> usize {
         let origins: usize = self.origins.iter().map(|origin| ROW_BYTES + origin.text.len()).sum();
-        ROW_BYTES + self.text.len() + self.metadata_json.as_ref().map_or(0, String::len) + origins
+        let keys: usize = self.idempotency_keys.iter().map(String::len).sum();
+        ROW_BYTES + self.text.len() + self.metadata_json.as_ref().map_or(0, String::len) + origins + keys
     }
 }
 
@@ -189,12 +191,14 @@ fn without_sources(
 }
 
 fn query(connection: &Connection, sql: &str, bound: impl rusqlite::Params) -> Result<Vec<Fact>, StoreError> {
-    let mut facts = without_sources(connection, sql, bound)?;
-    for fact in &mut facts {
-        fact.idempotency_keys = keys(connection, fact.seq)?;
-        fact.origins = origins(connection, fact.seq)?;
-    }
-    Ok(facts)
+    let facts = without_sources(connection, sql, bound)?;
+    facts.into_iter().map(|fact| with_sources(connection, fact)).collect()
+}
+
+/// A fact with what it was learned from.
+fn with_sources(connection: &Connection, fact: Fact) -> Result<Fact, StoreError> {
+    let (idempotency_keys, origins) = (keys(connection, fact.seq)?, origins(connection, fact.seq)?);
+    Ok(Fact { idempotency_keys, origins, ..fact })
 }
 
 fn fact(row: &Row<'_>) -> Result<Fact, StoreError> {

@@ -1,7 +1,7 @@
 //! Whose topics run next: each source has its share of the turns, and its own word only about what of its own goes first.
 
 use crate::StoreError;
-use cortex_types::{LOCAL_START, Priority, is_local, is_owners_source};
+use cortex_types::{CLI_SOURCE, LOCAL_START, Priority, is_local};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,19 +13,20 @@ const STRANGERS_MAX: usize = 16;
 /// Sorts right behind every source without a key.
 const BEHIND_STRANGERS: &str = "local;";
 
-/// How many turns may be begun, and by whom: a turn may take minutes, and however many others talk, one place is the owner's.
+/// How many turns may be begun, and by whom: a turn may take minutes, and however many others talk, one place is kept for
+/// the owner's terminal. His programs (`openai`) are among the others: one of them alone could use up every place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
     /// Those that are free now.
     pub free: u32,
-    /// Most turns of all sources together that are not the owner's own.
+    /// Most turns of all sources together but the terminal.
     pub others: u32,
     /// Most of these that nobody's key stands for.
     pub strangers: u32,
 }
 
 impl Places {
-    /// Of so many in all: one is kept for the owner, and strangers have at most half. A single one is everybody's.
+    /// Of so many in all: one is kept for the terminal, and strangers have at most half. A single one is everybody's.
     pub fn of(all: u32, free: u32) -> Self {
         Self { free, others: all.saturating_sub(1).max(1), strangers: (all / 2).max(1) }
     }
@@ -75,15 +76,15 @@ impl Running {
 
     /// Whether one more turn of this sharer leaves the others what is theirs.
     fn has_place(&self, sharer: &str, places: Places) -> bool {
-        let others = || self.0.iter().filter(|(sharer, _)| !is_owners_source(sharer)).map(|(_, turns)| turns);
-        is_owners_source(sharer)
+        let others = || self.0.iter().filter(|(sharer, _)| *sharer != CLI_SOURCE).map(|(_, turns)| turns);
+        sharer == CLI_SOURCE
             || others().sum::<u32>() < places.others
                 && (sharer != LOCAL_START || self.of(sharer) < places.strangers)
     }
 }
 
-/// Who has a share of the turns: a source, or all that came without a key together, since a name costs them nothing.
-fn sharer(source: &str) -> String {
+/// Who has a share of the turns and of the queue: a source, or all that came without a key together, since a name costs them nothing.
+pub(crate) fn sharer(source: &str) -> String {
     if is_local(source) { LOCAL_START.to_owned() } else { source.to_owned() }
 }
 
@@ -92,7 +93,7 @@ pub(super) fn heads(connection: &Connection, places: Places) -> Result<Vec<Head>
     let limit = places.free;
     let sources = ready_sources(connection)?;
     if let [source] = &sources[..]
-        && is_owners_source(source)
+        && source == CLI_SOURCE
     {
         return heads_of(connection, source, limit);
     }

@@ -1,6 +1,8 @@
 //! A turn with two questions: each answer counts by itself, and one that comes while the turn runs is not lost.
 
-use cortex_store::{Answerer, ApprovalKey, AskedApproval, Claimed, Resolved, Suspension, TurnEnd};
+use cortex_store::{
+    Answerer, ApprovalKey, AskedApproval, Claimed, PageRequest, Resolved, Suspension, TurnEnd,
+};
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{
     ApprovalId, ApprovalStatus, Decision, Event, GrantId, InboxStatus, Millis, NewApproval, Step, StepBody,
@@ -22,15 +24,20 @@ impl Asked {
     /// An event that was asked about two calls and waits.
     async fn two() -> Self {
         let store = TempStore::create();
-        store.inbox().accept(new_event(&topic("test", "a"), "go both"), NOW).await.unwrap();
-        let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+        Self::on(store, "test", 0).await
+    }
+
+    /// The same on another source; the tokens count up from `first`.
+    async fn on(store: TempStore, source: &str, first: u8) -> Self {
+        store.inbox().accept(new_event(&topic(source, "a"), "go both"), NOW).await.unwrap();
+        let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
         let questions: Vec<ApprovalId> = (0..2).map(|_| ApprovalId::from_ulid(Ulid::generate())).collect();
         let asked = questions.iter().enumerate().map(|(number, id)| {
             let call_id = format!("call {number}");
             let body = StepBody::ApprovalAsked { call_id: call_id.clone(), approval: id.clone() };
             let approval = NewApproval {
                 id: id.clone(),
-                token_sha256: [u8::try_from(number).unwrap(); 32],
+                token_sha256: [first + u8::try_from(number).unwrap(); 32],
                 call_id,
                 tool_name: "box.send".to_owned(),
                 tool_arguments_json: "{}".to_owned(),
@@ -54,7 +61,7 @@ impl Asked {
     }
 
     async fn claim(&self) -> Option<Claimed> {
-        self.store.inbox().claim_next(1, NOW).await.unwrap().pop()
+        self.store.inbox().claim_next(1, NOW).await.unwrap().whole.pop()
     }
 
     async fn event(&self) -> (InboxStatus, u32) {
@@ -195,4 +202,29 @@ async fn what_was_asked_and_granted_while_the_clock_was_ahead_lasts_as_long_as_i
     let end = mended.after(half_an_hour);
     assert_eq!(approvals.is_granted([9; 32], Millis(end.0 - 1)).await, Ok(true));
     assert_eq!(approvals.is_granted([9; 32], end).await, Ok(false));
+}
+
+#[tokio::test]
+async fn pages_of_questions_end_with_those_of_sessions_without_a_key() {
+    let (mut known, mut without_key) = (Vec::new(), Vec::new());
+    let mut store = TempStore::create();
+    for (first, source) in [(0, "local:a"), (10, "telegram"), (20, "local:b"), (30, "cli")] {
+        let asked = Asked::on(store, source, first).await;
+        let listed = if source.starts_with("local:") { &mut without_key } else { &mut known };
+        asked.questions.iter().for_each(|id| listed.insert(0, id.clone()));
+        store = asked.store;
+    }
+    let expected = [known, without_key].concat();
+    // Pages end in the first group, between the two, and in the second.
+    for limit in [1, 3, 4, 5, 8, 500] {
+        let (mut seen, mut page) = (Vec::new(), PageRequest::newest(limit));
+        loop {
+            let found = store.approvals().list(true, page).await.unwrap();
+            assert!(found.rows.len() <= limit as usize);
+            seen.extend(found.rows.into_iter().map(|approval| approval.id));
+            let Some(before) = found.next_before else { break };
+            page.before = Some(before);
+        }
+        assert_eq!(seen, expected, "{limit}");
+    }
 }

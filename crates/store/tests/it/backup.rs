@@ -25,7 +25,7 @@ async fn a_copy_has_everything_that_was_acknowledged_before_it_began() {
     assert!(reports.last().is_some_and(|last| last.pages == last.of && last.of > 0), "{reports:?}");
     check_copy(&copy).unwrap();
     let (copied, thread) = Store::open(StoreConfig::at(&copy)).unwrap();
-    assert_eq!(copied.inbox().claim_next(100, NOW).await.unwrap().len(), acknowledged.len());
+    assert_eq!(copied.inbox().claim_next(100, NOW).await.unwrap().whole.len(), acknowledged.len());
     thread.close();
 }
 

@@ -1,8 +1,8 @@
 //! Channels: nothing leaves unless source and target are live, and what goes on elsewhere is one line each.
 
 use cortex_store::{
-    ChannelLine, ChannelState, FactsInPrompt, FinishedTurn, OutboxPoll, SessionQuery, Store, TurnEnd,
-    TurnTokens,
+    ChannelLine, ChannelState, FactsInPrompt, FinishedTurn, OpsInPrompt, OutboxPoll, SessionQuery, Store,
+    TurnEnd, TurnTokens,
 };
 use cortex_testkit::{TempStore, new_event, new_reply, topic};
 use cortex_types::{
@@ -23,7 +23,7 @@ fn modes(default_mode: ChannelMode, channels: &[(&str, ChannelMode)]) -> Channel
 
 async fn claimed(store: &Store, new: NewEvent) -> Event {
     store.inbox().accept(new, NOW).await.unwrap();
-    store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event
+    store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0).event
 }
 
 /// Answers a new event with one message to each of `to`.
@@ -173,7 +173,7 @@ async fn background(store: &Store, topic: TopicRef, now: Millis) -> Vec<ChannelL
         background_since: Millis(now.0 - DAY),
         background_lines: 32,
         facts: FactsInPrompt::None,
-        ops_of: None,
+        ops: OpsInPrompt::Everybodys,
     };
     store.session(query).await.unwrap().background
 }
@@ -247,7 +247,7 @@ async fn a_person_sees_the_newest_topic_of_each_channel_over_all_accounts_and_no
             background_since: Millis(0),
             background_lines: 32,
             facts: FactsInPrompt::None,
-            ops_of: None,
+            ops: OpsInPrompt::Everybodys,
         };
         let lines = store.session(query).await.unwrap().background.into_iter();
         lines.map(|line| (line.channel, line.summary)).collect()

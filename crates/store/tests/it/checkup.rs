@@ -10,7 +10,7 @@ async fn talk(store: &TempStore, user: &str) {
     let chat = topic("web", user);
     let event = NewEvent { user_id: user.to_owned(), ..new_event(&chat, "hello") };
     store.inbox().accept(event, NOW).await.unwrap();
-    let event = store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event;
+    let event = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0).event;
     store.turns().finish_turn(&event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
 }
 
@@ -25,7 +25,12 @@ async fn the_counts_are_those_of_a_store_at_work() {
     };
     let users = vec!["ada".to_owned(), "eve".to_owned()];
     let vectors = VectorCounts { texts: 0, embedded: 0 };
-    assert_eq!(counts, HomeCounts { users, dead_messages: 0, failed_events: 0, vectors });
+    let used = store.usage();
+    assert!(counts.database_bytes > 0 && used.queued_events == 0, "{counts:?}, {used:?}");
+    let database_bytes = counts.database_bytes;
+    let expected =
+        HomeCounts { users, dead_messages: 0, failed_events: 0, queued_events: 0, database_bytes, vectors };
+    assert_eq!(counts, expected);
 }
 
 #[test]

@@ -13,7 +13,7 @@ async fn accept(store: &TempStore, topic: &TopicRef, text: &str, priority: Prior
 }
 
 async fn claim(store: &TempStore, limit: u32, now: Millis) -> Vec<Claimed> {
-    store.inbox().claim_next(limit, now).await.unwrap()
+    store.inbox().claim_next(limit, now).await.unwrap().whole
 }
 
 async fn claim_texts(store: &TempStore, limit: u32, now: Millis) -> Vec<String> {
@@ -92,18 +92,35 @@ async fn one_place_is_the_owners_and_strangers_have_half() {
             accept(&store, &topic(source, &text), &text, Priority::Urgent).await;
         }
     }
-    let flying = store.inbox().claim_next(Places::of(8, 8), NOW).await.unwrap();
+    let flying = store.inbox().claim_next(Places::of(8, 8), NOW).await.unwrap().whole;
     let of = |source: &str| flying.iter().filter(|claimed| claimed.event.topic.source == source).count();
     assert_eq!((of("local:x"), of("telegram")), (4, 3), "the eighth is kept");
     for number in 0..3 {
         accept(&store, &topic("cli", &number.to_string()), "mine", Priority::Normal).await;
     }
-    assert_eq!(store.inbox().claim_next(Places::of(8, 1), NOW).await.unwrap().len(), 1);
+    assert_eq!(store.inbox().claim_next(Places::of(8, 1), NOW).await.unwrap().whole.len(), 1);
     end(&store, &flying[0], answered("done", Vec::new())).await;
     end(&store, &flying[1], answered("done", Vec::new())).await;
-    let next = store.inbox().claim_next(Places::of(8, 2), NOW).await.unwrap();
+    let next = store.inbox().claim_next(Places::of(8, 2), NOW).await.unwrap().whole;
     assert_eq!(next.len(), 2, "his other two go with all the rest");
     assert_eq!(Places::of(1, 1), Places { free: 1, others: 1, strangers: 1 }, "a single one is everybody's");
+}
+
+#[tokio::test]
+async fn the_owners_programs_have_every_place_but_the_one_of_his_terminal() {
+    let store = TempStore::create();
+    for number in 0..8 {
+        accept(&store, &topic("openai", &number.to_string()), "slow", Priority::Urgent).await;
+    }
+    let flying = store.inbox().claim_next(Places::of(4, 4), NOW).await.unwrap().whole;
+    assert_eq!(flying.len(), 3, "the fourth is the terminal's");
+    assert_eq!(store.inbox().claim_next(Places::of(4, 1), NOW).await.unwrap().whole, []);
+    accept(&store, &topic("cli", "main"), "mine", Priority::Normal).await;
+    let mine = store.inbox().claim_next(Places::of(4, 1), NOW).await.unwrap().whole;
+    assert_eq!(mine.iter().map(|claimed| claimed.event.text.as_str()).collect::<Vec<_>>(), ["mine"]);
+    end(&store, &flying[0], answered("done", Vec::new())).await;
+    let next = store.inbox().claim_next(Places::of(4, 1), NOW).await.unwrap().whole;
+    assert_eq!(next.len(), 1, "openai is no stranger: it has more than half");
 }
 
 #[tokio::test]

@@ -177,7 +177,7 @@ async fn run_on(expected: &Answers, store: &Store) -> Result<bool, String> {
     let recovered = store.inbox().recover(9, LATER, |event| new_reply(&event.topic, "told")).await;
     let claimed = store.inbox().claim_next(100, LATER).await;
     let mut reported = recovered.is_err() || claimed.is_err();
-    for claim in claimed.unwrap_or_default() {
+    for claim in claimed.unwrap_or_default().whole {
         let original = expected.event(&claim.event.id);
         let is_open = |status| matches!(status, InboxStatus::Pending | InboxStatus::Processing);
         match original {

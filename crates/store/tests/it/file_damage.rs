@@ -3,6 +3,10 @@
 use cortex_store::{Checkup, PageRequest, Store, StoreError, StoreHealth, check_up};
 use cortex_testkit::{TempStore, answered, damage_first_page, new_event, new_reply, topic};
 use cortex_types::{AcceptedEvent, EventId, InboxStatus, Millis};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 const NOW: Millis = Millis(1_000);
 
@@ -11,7 +15,7 @@ async fn damaged(name: &str) -> (TempStore, EventId, EventId, u64) {
     let store = TempStore::create();
     let chat = topic("telegram", "chat");
     let first = accept(&store, "first").await;
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     let end = answered("hi", vec![new_reply(&chat, "hi")]);
     store.turns().finish_turn(&claimed.event, end, Vec::new(), NOW).await.unwrap();
     let second = accept(&store, "second").await;
@@ -56,6 +60,62 @@ async fn damage_that_the_writer_meets_fails_no_event() {
     assert!(matches!(store.health(), StoreHealth::Damaged(_)), "{:?}", store.health());
     let event = store.inbox().find(second).await.unwrap().unwrap();
     assert_eq!(event.status, InboxStatus::Pending);
+}
+
+/// Longer than the writer waits before it folds its log in.
+const LONGER_THAN_IDLE: Duration = Duration::from_secs(3);
+
+/// What the database and its log hold, and when they were last written.
+fn files(database: &Path) -> [(Vec<u8>, SystemTime); 2] {
+    let log = database.with_extension("db-wal");
+    [database, &log].map(|file| (fs::read(file).unwrap(), fs::metadata(file).unwrap().modified().unwrap()))
+}
+
+#[tokio::test]
+async fn not_a_byte_of_a_damaged_database_or_its_log_is_written_until_the_next_start() {
+    let (store, ..) = damaged("ops").await;
+    accept(&store, "third").await;
+    assert!(is_damage(&store.ops().list(None, PageRequest::newest(10)).await));
+    let database = store.path();
+    let before = files(&database);
+    assert!(before[1].0.len() > 4_096, "the log holds what was accepted last");
+    for _ in 0..2 {
+        let refused = store.inbox().accept(new_event(&topic("telegram", "chat"), "fourth"), NOW).await;
+        assert!(is_damage(&refused), "{refused:?}");
+        tokio::time::sleep(LONGER_THAN_IDLE).await;
+        assert!(files(&database) == before, "while it runs");
+    }
+    let _folder = store.stop();
+    assert!(files(&database) == before, "at the stop");
+}
+
+#[tokio::test]
+async fn a_writer_that_meets_damage_leaves_the_files_as_they_are() {
+    let (store, ..) = damaged("inbox_pending").await;
+    assert!(is_damage(&store.inbox().claim_next(1, NOW).await));
+    let database = store.path();
+    let before = fs::read(&database).unwrap();
+    let _folder = store.stop();
+    assert!(fs::read(&database).unwrap() == before);
+}
+
+#[tokio::test]
+async fn a_look_that_finds_the_file_whole_says_so_and_opens_no_door() {
+    let (store, _, _, page) = damaged("ops").await;
+    assert!(is_damage(&store.ops().list(None, PageRequest::newest(10)).await));
+    // An empty table is the same page in every database.
+    let whole = TempStore::create().stop();
+    let mut first_bytes = [0; 64];
+    fs::File::open(whole.path().join("cortex.db"))
+        .unwrap()
+        .read_exact_at(&mut first_bytes, (page - 1) * 4_096)
+        .unwrap();
+    let file = fs::OpenOptions::new().write(true).open(store.path()).unwrap();
+    file.write_all_at(&first_bytes, (page - 1) * 4_096).unwrap();
+    store.check_integrity().await.unwrap();
+    let StoreHealth::Damaged(reason) = store.health() else { panic!("{:?}", store.health()) };
+    assert!(reason.contains("a look at the whole file found nothing wrong: restart the server"), "{reason}");
+    assert!(is_damage(&store.probe().await), "a person decides");
 }
 
 #[tokio::test]

@@ -105,7 +105,7 @@ async fn fill_and_free(disk: &Disk, database: &Path) {
     let chat = topic("telegram", "chat");
     let first = new_event(&chat, "hello");
     store.inbox().accept(first.clone(), NOW).await.unwrap();
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
 
     for round in 0..3 {
         disk.fill();
@@ -118,7 +118,8 @@ async fn fill_and_free(disk: &Disk, database: &Path) {
             assert!(matches!(refused, Err(StoreError::Unavailable(_))), "round {round}: {refused:?}");
         }
         assert!(matches!(store.health(), StoreHealth::Degraded(_)));
-        nothing_is_half_written(database, &store, round + 1).await;
+        assert_eq!(store.usage().queued_events, round + 1, "what was given up does not wait");
+        nothing_is_half_written(database, &store, i64::try_from(round).unwrap() + 1).await;
 
         disk.free();
         let answer = accept_when_open_again(&store, event.clone()).await;

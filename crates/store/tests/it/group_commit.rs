@@ -41,7 +41,7 @@ async fn a_failing_request_harms_no_other_of_its_batch() {
     let store = TempStore::create();
     let chat = topic("telegram", "chat");
     store.inbox().accept(new_event(&chat, "hello"), NOW).await.unwrap();
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     store.turns().finish_turn(&claimed.event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
 
     // While a foreign lock holds the writer in its first batch, the rest piles up into one.

@@ -55,7 +55,7 @@ async fn answer(store: &TempStore, replies: &[&str], now: i64) -> EventId {
 
 async fn answer_to(store: &TempStore, event: NewEvent, replies: &[&str], now: i64) -> EventId {
     store.inbox().accept(event.clone(), Millis(now)).await.unwrap();
-    let claimed = store.inbox().claim_next(1, Millis(now)).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, Millis(now)).await.unwrap().whole.remove(0);
     let replies = replies.iter().map(|text| new_reply(&garden(), text)).collect();
     store.turns().finish_turn(&claimed.event, answered("x", replies), Vec::new(), Millis(now)).await.unwrap();
     event.id

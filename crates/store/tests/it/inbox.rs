@@ -122,7 +122,7 @@ async fn only_a_failed_event_can_be_retried_by_a_person() {
     store.inbox().accept(event.clone(), NOW).await.unwrap();
     let retry = async || store.inbox().retry_failed(event.id.clone(), NOW).await;
     assert_eq!(retry().await, Ok(Err(RetryRefused::Is(InboxStatus::Pending))));
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     assert_eq!(retry().await, Ok(Err(RetryRefused::Is(InboxStatus::Processing))));
     let failed = TurnEnd::Failed { reason: "no model".to_owned(), replies: vec![new_reply(&chat, "sorry")] };
     store.turns().finish_turn(&claimed.event, failed, Vec::new(), NOW).await.unwrap();
@@ -130,7 +130,7 @@ async fn only_a_failed_event_can_be_retried_by_a_person() {
     assert_eq!((seen.status, seen.error.as_deref()), (InboxStatus::Failed, Some("no model")));
 
     assert_eq!(retry().await, Ok(Ok(())));
-    let again = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let again = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     assert_eq!(
         (again.event.id.clone(), again.event.attempts, again.event.error.clone()),
         (event.id.clone(), 1, None)
@@ -148,7 +148,7 @@ async fn a_listing_pages_from_the_newest_to_the_oldest() {
         ids.push(event.id.clone());
         store.inbox().accept(event, NOW).await.unwrap();
     }
-    let claimed = store.inbox().claim_next(2, NOW).await.unwrap();
+    let claimed = store.inbox().claim_next(2, NOW).await.unwrap().whole;
     assert_eq!(claimed.len(), 2);
 
     let mut seen = Vec::new();

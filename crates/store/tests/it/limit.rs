@@ -3,7 +3,7 @@
 use cortex_store::{Full, Store, StoreConfig, StoreError, StoreLimits, StoreThread};
 use cortex_testkit::{answered, eventually, memory_folder, new_event, sent_again, topic};
 use cortex_types::limits::RESERVED_QUEUED_EVENTS;
-use cortex_types::{AcceptedEvent, GivenAnswer, Millis, NewEvent, Standing};
+use cortex_types::{AcceptedEvent, CLI_SOURCE, GivenAnswer, Millis, NewEvent, OPENAI_SOURCE, Standing};
 use tempfile::TempDir;
 
 const NOW: Millis = Millis(1_000);
@@ -32,53 +32,108 @@ async fn is_full(store: &Store, event: NewEvent) -> bool {
     }
 }
 
+/// The limit that an event meets, if it meets one.
+async fn limit_of(store: &Store, event: NewEvent) -> Option<Full> {
+    match store.inbox().accept(event, NOW).await {
+        Ok(AcceptedEvent::Queued(_)) => None,
+        Err(StoreError::Full(full)) => Some(full),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn own(source: &str, number: usize) -> NewEvent {
+    NewEvent { standing: Standing::Owner, ..said(source, number) }
+}
+
+fn stranger(name: &str, number: usize) -> NewEvent {
+    NewEvent { standing: Standing::Local, ..said(&format!("local:{name}"), number) }
+}
+
+fn answering(event: NewEvent) -> NewEvent {
+    NewEvent { answer: Some(GivenAnswer { token_sha256: [7; 32], decision: None }), ..event }
+}
+
 #[tokio::test]
 async fn a_full_queue_refuses_new_events_until_some_are_answered() {
     let (_folder, store, _thread) = open(at_most(3));
     let first = said("telegram", 0);
     store.inbox().accept(first.clone(), NOW).await.unwrap();
-    for number in 1..3 {
-        assert!(!is_full(&store, said("telegram", number)).await);
+    for source in ["slack", "signal"] {
+        assert!(!is_full(&store, said(source, 1)).await);
     }
     assert_eq!(store.full(), Some(Full::QueuedEvents { max: 3 }));
     assert!(is_full(&store, said("telegram", 3)).await);
     let again = store.inbox().accept(sent_again(&first), NOW).await.unwrap();
     assert!(matches!(again, AcceptedEvent::Duplicate { same_body: true, .. }), "{again:?}");
 
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     assert!(is_full(&store, said("telegram", 3)).await, "what runs counts too");
     store.turns().finish_turn(&claimed.event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
     assert_eq!(store.full(), None);
-    assert!(!is_full(&store, said("telegram", 3)).await);
-    assert!(is_full(&store, said("telegram", 4)).await);
+    assert!(!is_full(&store, said("matrix", 3)).await);
+    assert!(is_full(&store, said("matrix", 4)).await);
 }
 
 #[tokio::test]
-async fn the_owner_and_answers_to_questions_have_a_reserve_that_ends() {
-    let (_folder, store, _thread) = open(at_most(1));
-    assert!(!is_full(&store, said("telegram", 0)).await);
-    assert!(is_full(&store, said("telegram", 1)).await);
-    let own = |number| NewEvent { standing: Standing::Owner, ..said("cli", number) };
-    let answer = Some(GivenAnswer { token_sha256: [7; 32], decision: None });
-    assert!(!is_full(&store, NewEvent { answer, ..said("telegram", 2) }).await);
-    for number in 1..RESERVED_QUEUED_EVENTS as usize {
-        assert!(!is_full(&store, own(number)).await, "{number}");
+async fn the_terminal_programs_and_answers_each_have_a_reserve_that_ends() {
+    let (_folder, store, _thread) = open(at_most(2));
+    let full = Some(Full::QueuedEvents { max: 2 });
+    for source in ["telegram", "slack"] {
+        assert_eq!(limit_of(&store, said(source, 0)).await, None);
     }
-    assert!(is_full(&store, own(0)).await);
+    assert_eq!(limit_of(&store, said("matrix", 0)).await, full);
+    for event in [stranger("x", 1), said("hook:ci", 1)] {
+        let made_up = answering(NewEvent { standing: Standing::of_source(&event.source), ..event });
+        assert_eq!(limit_of(&store, made_up).await, full, "anybody can make up a token");
+    }
+    let most = RESERVED_QUEUED_EVENTS as usize;
+    for number in 0..most {
+        assert_eq!(limit_of(&store, answering(said("telegram", number + 1))).await, None, "answer {number}");
+    }
+    assert_eq!(limit_of(&store, answering(said("telegram", 0))).await, full);
+    for source in [CLI_SOURCE, OPENAI_SOURCE] {
+        for number in 0..most {
+            assert_eq!(limit_of(&store, own(source, number)).await, None, "{source} {number}");
+        }
+        assert_eq!(limit_of(&store, own(source, most)).await, full);
+    }
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
+    assert_eq!(claimed.event.topic.source, "telegram");
+    store.turns().finish_turn(&claimed.event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
+    assert_eq!(
+        limit_of(&store, answering(said("slack", 1))).await,
+        None,
+        "the owner's leave the place of answers"
+    );
 }
 
 #[tokio::test]
-async fn what_waits_is_counted_again_at_a_start() {
-    let (folder, store, thread) = open(at_most(2));
-    for number in 0..2 {
-        assert!(!is_full(&store, said("telegram", number)).await);
+async fn one_source_has_half_of_the_queue_and_strangers_together_a_tenth() {
+    let (folder, store, thread) = open(at_most(40));
+    for (number, name) in ["a", "a", "b", "c"].into_iter().enumerate() {
+        assert_eq!(limit_of(&store, stranger(name, number)).await, None);
     }
+    let strangers = Some(Full::EventsOfStrangers { max: 4 });
+    for event in [stranger("a", 9), stranger("d", 0), answering(stranger("d", 1))] {
+        assert_eq!(limit_of(&store, event).await, strangers);
+    }
+    for number in 0..20 {
+        assert_eq!(limit_of(&store, said("telegram", number)).await, None, "{number}");
+    }
+    let source = Some(Full::EventsOfSource { max: 20 });
+    assert_eq!(limit_of(&store, said("telegram", 20)).await, source);
+    assert_eq!(limit_of(&store, answering(said("telegram", 20))).await, None, "its people can still answer");
+    assert_eq!(limit_of(&store, said("slack", 0)).await, None);
+    assert_eq!(store.full(), None, "the others have room");
+
     drop(store);
     thread.close();
-    let config = StoreConfig { limits: at_most(2), ..StoreConfig::at(folder.path().join("cortex.db")) };
+    let config = StoreConfig { limits: at_most(40), ..StoreConfig::at(folder.path().join("cortex.db")) };
     let (store, _thread) = Store::open(config).unwrap();
-    assert_eq!(store.usage().queued_events, 2);
-    assert!(is_full(&store, said("telegram", 2)).await);
+    assert_eq!(store.usage().queued_events, 26);
+    assert_eq!(limit_of(&store, said("telegram", 21)).await, source, "counted again at a start");
+    assert_eq!(limit_of(&store, stranger("e", 0)).await, strangers);
+    assert_eq!(limit_of(&store, said("slack", 1)).await, None);
 }
 
 #[tokio::test]
@@ -94,8 +149,7 @@ async fn a_database_that_is_too_large_refuses_new_events_and_still_answers() {
     })
     .await;
     assert_eq!(store.full(), Some(Full::Database { max_bytes: 2 * 1024 * 1024 }));
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     store.turns().finish_turn(&claimed.event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
-    let own = NewEvent { standing: Standing::Owner, ..said("cli", 0) };
-    assert!(!is_full(&store, own).await);
+    assert!(!is_full(&store, own(CLI_SOURCE, 0)).await);
 }

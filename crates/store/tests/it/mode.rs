@@ -92,7 +92,7 @@ async fn a_dead_message_is_tried_again_only_when_both_channels_are_live() {
 }
 
 async fn claimed(store: &TempStore) -> Vec<String> {
-    let claimed = store.inbox().claim_next(10, NOW).await.unwrap();
+    let claimed = store.inbox().claim_next(10, NOW).await.unwrap().whole;
     claimed.into_iter().map(|claimed| claimed.event.text).collect()
 }
 
@@ -136,7 +136,7 @@ async fn an_internal_channel_that_is_off_holds_its_events_and_not_the_conversati
     store.inbox().accept(tick, NOW).await.unwrap();
     store.inbox().accept(new_event(&chat, "hello"), NOW).await.unwrap();
     set_modes(&store, &[("cron", ChannelMode::Off)]).await;
-    let hello = store.inbox().claim_next(10, NOW).await.unwrap().remove(0).event;
+    let hello = store.inbox().claim_next(10, NOW).await.unwrap().whole.remove(0).event;
     assert_eq!(hello.text, "hello");
     store.turns().finish_turn(&hello, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
     assert_eq!(claimed(&store).await, [""; 0]);
@@ -168,7 +168,7 @@ async fn the_end_of_an_op_waits_while_its_conversation_is_off() {
     store.ops().settle(id, ending, NOW, told).await.unwrap();
     assert_eq!(claimed(&store).await, [""; 0]);
     set_modes(&store, &[("router", ChannelMode::Live)]).await;
-    let event = store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event;
+    let event = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0).event;
     assert_eq!((event.text.as_str(), event.status), ("42", InboxStatus::Processing));
 }
 
@@ -190,12 +190,12 @@ async fn a_message_behind_a_turn_runs_where_the_source_has_another_name_than_its
     for text in ["one", "two"] {
         store.inbox().accept(said(text), NOW).await.unwrap();
     }
-    let one = store.inbox().claim_next(10, NOW).await.unwrap().remove(0).event;
+    let one = store.inbox().claim_next(10, NOW).await.unwrap().whole.remove(0).event;
     let again = cortex_store::TurnEnd::RetryAt { due_at: NOW, reason: "busy".to_owned() };
     store.turns().finish_turn(&one, again, Vec::new(), NOW).await.unwrap();
     store.inbox().accept(said("three"), NOW).await.unwrap();
     for text in ["one", "two", "three"] {
-        let next = store.inbox().claim_next(10, NOW).await.unwrap();
+        let next = store.inbox().claim_next(10, NOW).await.unwrap().whole;
         let texts: Vec<&str> = next.iter().map(|claimed| claimed.event.text.as_str()).collect();
         assert_eq!(texts, [text]);
         store.turns().finish_turn(&next[0].event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();

@@ -37,7 +37,7 @@ fn failed(error: &str) -> OpEnding {
 /// Ends the turn of whatever waits, with these ops read.
 async fn answer(store: &TempStore, acknowledged: Vec<OpId>, now: Millis) {
     store.inbox().accept(new_event(&topic("webchat", "main"), "hello"), now).await.unwrap();
-    let claimed = store.inbox().claim_next(1, now).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, now).await.unwrap().whole.remove(0);
     let end = TurnEnd::Answered(Box::new(FinishedTurn { acknowledged, ..FinishedTurn::default() }));
     store.turns().finish_turn(&claimed.event, end, Vec::new(), now).await.unwrap();
 }

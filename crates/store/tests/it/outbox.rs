@@ -21,7 +21,7 @@ pub(crate) async fn send_all(
     now: Millis,
 ) -> Vec<OutboxId> {
     store.inbox().accept(new_event(asked_in, "say it"), now).await.unwrap();
-    let claimed = store.inbox().claim_next(1, now).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, now).await.unwrap().whole.remove(0);
     let ids = replies.iter().map(|reply| reply.id.clone()).collect();
     store.turns().finish_turn(&claimed.event, answered("said", replies), Vec::new(), now).await.unwrap();
     ids

@@ -83,7 +83,7 @@ impl Populated {
 
     async fn claim(&mut self, store: &Store, topic: &TopicRef, text: &str, priority: Priority) -> Event {
         self.accept(store, topic, text, priority).await;
-        store.inbox().claim_next(1, Millis(self.now)).await.unwrap().remove(0).event
+        store.inbox().claim_next(1, Millis(self.now)).await.unwrap().whole.remove(0).event
     }
 
     async fn answer(&mut self, store: &Store, topic: &TopicRef, text: &str, steps: usize) {

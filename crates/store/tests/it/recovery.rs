@@ -16,7 +16,7 @@ async fn recover(store: &TempStore, now: Millis) -> Recovered {
 }
 
 async fn claim_one(store: &TempStore, now: Millis) -> Claimed {
-    let mut claimed = store.inbox().claim_next(10, now).await.unwrap();
+    let mut claimed = store.inbox().claim_next(10, now).await.unwrap().whole;
     assert_eq!(claimed.len(), 1, "{claimed:?}");
     claimed.remove(0)
 }
@@ -48,7 +48,7 @@ async fn a_killed_turn_is_eligible_at_once_and_before_what_came_later() {
     store.crash();
 
     assert_eq!(store.inbox().counts().await.unwrap().processing, 1);
-    assert_eq!(store.inbox().claim_next(10, NOW).await.unwrap(), [], "in flight until it is recovered");
+    assert_eq!(store.inbox().claim_next(10, NOW).await.unwrap().whole, [], "in flight until it is recovered");
     assert_eq!(recover(&store, NOW).await, Recovered { requeued: 1, failed: 0 });
     let again = claim_one(&store, NOW).await;
     assert_eq!((again.event.text.as_str(), again.event.attempts), ("first", 2));
@@ -122,7 +122,7 @@ async fn a_backing_off_event_keeps_its_due_time_over_a_restart() {
     store.turns().finish_turn(&claimed.event, retry, Vec::new(), NOW).await.unwrap();
     store.crash();
     recover(&store, NOW).await;
-    assert_eq!(store.inbox().claim_next(10, Millis(8_999)).await.unwrap(), []);
+    assert_eq!(store.inbox().claim_next(10, Millis(8_999)).await.unwrap().whole, []);
     assert_eq!(claim_one(&store, Millis(9_000)).await.event.attempts, 2);
 }
 
@@ -138,7 +138,7 @@ async fn after_the_clock_was_set_back_no_topic_waits_longer_than_the_horizon() {
     assert_eq!(store.inbox().clamp_future(Duration::from_millis(5_000), NOW).await, Ok(1));
     assert_eq!(store.inbox().clamp_future(Duration::from_millis(5_000), NOW).await, Ok(0));
     assert_eq!(store.inbox().next_due().await, Ok(Some(Millis(6_000))));
-    assert_eq!(store.inbox().claim_next(10, Millis(5_999)).await.unwrap(), []);
+    assert_eq!(store.inbox().claim_next(10, Millis(5_999)).await.unwrap().whole, []);
     assert_eq!(claim_one(&store, Millis(6_000)).await.event.text, "hello");
 }
 
@@ -175,7 +175,9 @@ async fn a_damaged_event_is_set_aside_the_user_is_told_and_the_topic_goes_on() {
         recover(&store, NOW).await;
         damage(&store, sql);
 
-        assert_eq!(claim_one(&store, NOW).await.event.text, "next", "{sql}");
+        let claims = store.inbox().claim_next(1, NOW).await.unwrap();
+        assert_eq!(claims.damaged, [damaged.id], "{sql}");
+        assert_eq!(claims.whole[0].event.text, "next", "{sql}");
         let counts = store.inbox().counts().await.unwrap();
         assert_eq!((counts.failed, counts.processing), (1, 1), "{sql}");
         let told = replies_in(&store).await;
@@ -192,10 +194,10 @@ async fn a_damaged_event_does_not_stop_the_recovery_of_the_others() {
         store.inbox().accept(new_event(&topic("telegram", key), key), NOW).await.unwrap();
     }
     for _ in 1..RESTARTS_MAX {
-        assert_eq!(store.inbox().claim_next(10, NOW).await.unwrap().len(), 2);
+        assert_eq!(store.inbox().claim_next(10, NOW).await.unwrap().whole.len(), 2);
         recover(&store, NOW).await;
     }
-    assert_eq!(store.inbox().claim_next(10, NOW).await.unwrap().len(), 2);
+    assert_eq!(store.inbox().claim_next(10, NOW).await.unwrap().whole.len(), 2);
     damage(&store, "UPDATE inbox_messages SET text = 'other' WHERE seq = 1");
     store.crash();
     assert_eq!(recover(&store, NOW).await, Recovered { requeued: 0, failed: 2 });
@@ -224,6 +226,7 @@ async fn a_damaged_head_never_runs_a_finished_event_again() {
         .claim_next(10, NOW)
         .await
         .unwrap()
+        .whole
         .into_iter()
         .map(|claimed| claimed.event.text)
         .collect();

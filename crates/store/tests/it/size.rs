@@ -14,7 +14,7 @@ async fn answer(store: &TempStore, answers: usize, letters: usize) {
     for number in 0..answers {
         let chat = topic("telegram", &format!("chat {}", number % 7));
         store.inbox().accept(new_event(&chat, "hello"), NOW).await.unwrap();
-        let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+        let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
         let text = format!("{number:08}").repeat(letters / 8);
         let reply = ChatReply {
             text: text.clone(),

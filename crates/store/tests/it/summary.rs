@@ -1,6 +1,6 @@
 //! Summaries stand for turns and lose none of them.
 
-use cortex_store::{FactsInPrompt, NewSummary, SessionQuery, SessionView, Store};
+use cortex_store::{FactsInPrompt, NewSummary, OpsInPrompt, SessionQuery, SessionView, Store};
 use cortex_testkit::{TempStore, answered, new_event, topic};
 use cortex_types::{Accounts, Millis, TopicRef};
 
@@ -8,7 +8,7 @@ const NOW: Millis = Millis(1_000);
 
 async fn say(store: &Store, topic: &TopicRef, text: &str) {
     store.inbox().accept(new_event(topic, text), NOW).await.unwrap();
-    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().remove(0);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     let end = answered(&format!("re {text}"), Vec::new());
     store.turns().finish_turn(&claimed.event, end, Vec::new(), NOW).await.unwrap();
 }
@@ -22,7 +22,7 @@ async fn seen(store: &Store, topic: &TopicRef) -> SessionView {
         background_since: Millis(0),
         background_lines: 32,
         facts: FactsInPrompt::None,
-        ops_of: None,
+        ops: OpsInPrompt::Everybodys,
     };
     store.session(query).await.unwrap()
 }

@@ -11,7 +11,7 @@ const NOW: Millis = Millis(1_000);
 /// Answers a new event; the ids of its two turns follow those before.
 async fn answer(store: &TempStore, new: NewEvent, attachments: Option<&str>) {
     store.inbox().accept(new, NOW).await.unwrap();
-    let event = store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event;
+    let event = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0).event;
     let end = TurnEnd::Answered(Box::new(FinishedTurn {
         content: "done".to_owned(),
         attachments: attachments.map(str::to_owned),

@@ -8,7 +8,7 @@ const NOW: Millis = Millis(1_000);
 
 async fn claim(store: &TempStore, topic: &TopicRef, text: &str) -> Claimed {
     store.inbox().accept(new_event(topic, text), NOW).await.unwrap();
-    let mut claimed = store.inbox().claim_next(10, NOW).await.unwrap();
+    let mut claimed = store.inbox().claim_next(10, NOW).await.unwrap().whole;
     assert_eq!(claimed.len(), 1, "{claimed:?}");
     claimed.remove(0)
 }

@@ -20,7 +20,7 @@ async fn answer(store: &Store, new: NewEvent, to: &[TopicRef]) {
 
 async fn claimed(store: &Store, new: NewEvent) -> Event {
     store.inbox().accept(new, NOW).await.unwrap();
-    store.inbox().claim_next(1, NOW).await.unwrap().remove(0).event
+    store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0).event
 }
 
 #[test]

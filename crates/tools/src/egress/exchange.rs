@@ -1,5 +1,6 @@
 //! One HTTP exchange on a connection that is already open and checked.
 
+use super::budget::{Budget, Share};
 use super::{EgressError, OverLimit};
 use bytes::Bytes;
 use http::header::{self, HeaderMap};
@@ -8,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use std::sync::atomic::AtomicBool;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 const RESPONSE_HEADERS_MAX: usize = 128;
@@ -15,9 +17,13 @@ const RESPONSE_HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// How much of a body is taken.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BodyLimit {
+pub(super) struct BodyLimit<'a> {
     pub(super) bytes: usize,
     pub(super) over: OverLimit,
+    /// What all bodies together may take.
+    pub(super) budget: &'a Budget,
+    /// Set while there is no room for more of the body.
+    pub(super) waits: &'a AtomicBool,
 }
 
 #[derive(Debug)]
@@ -26,6 +32,7 @@ pub(super) struct Answer {
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
     pub(super) was_cut: bool,
+    pub(super) share: Share,
 }
 
 impl Answer {
@@ -39,7 +46,7 @@ impl Answer {
 pub(super) async fn exchange<S>(
     stream: S,
     request: Request<Full<Bytes>>,
-    limit: BodyLimit,
+    limit: BodyLimit<'_>,
 ) -> Result<Answer, EgressError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -65,9 +72,15 @@ where
     }
 }
 
-async fn read(response: Response<Incoming>, limit: BodyLimit) -> Result<Answer, EgressError> {
+async fn read(response: Response<Incoming>, limit: BodyLimit<'_>) -> Result<Answer, EgressError> {
     let (head, mut body) = response.into_parts();
-    let mut answer = Answer { status: head.status, headers: head.headers, body: Vec::new(), was_cut: false };
+    let mut answer = Answer {
+        status: head.status,
+        headers: head.headers,
+        body: Vec::new(),
+        was_cut: false,
+        share: Share::default(),
+    };
     if answer.location().is_some() || body.is_end_stream() {
         return Ok(answer);
     }
@@ -85,6 +98,7 @@ async fn read(response: Response<Incoming>, limit: BodyLimit) -> Result<Answer, 
         // Trailers are of no interest here.
         let Ok(data) = frame.map_err(wire_error)?.into_data() else { continue };
         let room = limit.bytes - answer.body.len();
+        limit.budget.take(&mut answer.share, data.len().min(room), limit.waits).await;
         answer.body.extend_from_slice(&data[..data.len().min(room)]);
         if data.len() > room {
             match limit.over {

@@ -94,6 +94,11 @@ impl HostPolicy {
 }
 
 impl HostPattern {
+    /// This host and no other one, whatever it looks like: a `*` that somebody wrote in a chat stands for nothing.
+    pub fn exact(host: &str) -> Option<Self> {
+        parse_host(host).map(Self::Exact)
+    }
+
     fn matches(&self, host: &Host<String>) -> bool {
         match (self, host) {
             (Self::Exact(known), host) => known == host,
@@ -168,6 +173,16 @@ mod tests {
         assert_eq!(good.map(permits), [true; 5], "{good:?}");
         assert_eq!(bad.map(permits), [false; 5], "{bad:?}");
         assert!(!HostPolicy::only::<&str>(&[]).unwrap().permits(&Host::Domain("example.org".to_owned())));
+    }
+
+    #[test]
+    fn a_host_that_somebody_wrote_is_itself_and_no_pattern() {
+        let permits = |written: &str, host: &str| {
+            let policy = HostPolicy::Only(HostPattern::exact(written).into_iter().collect());
+            policy.permits(&Host::parse(host).unwrap())
+        };
+        assert!(permits("a.test", "a.test"));
+        assert!(!permits("*.test", "a.test") && !permits("*", "a.test"));
     }
 
     #[test]

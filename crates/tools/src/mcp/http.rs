@@ -143,7 +143,8 @@ impl BoundedClient {
             Some(kind) if kind.starts_with(EVENT_STREAM) => {
                 let events =
                     SseStream::from_bytes_stream(bounded(response.bytes_stream(), self.message_bytes_max));
-                Ok(StreamableHttpPostResponse::Sse(events.boxed(), session))
+                let events = events.map(|event| event.and_then(sieved)).boxed();
+                Ok(StreamableHttpPostResponse::Sse(events, session))
             }
             Some(kind) if kind.starts_with(JSON) => {
                 let body = read(response, self.message_bytes_max).await?;
@@ -223,6 +224,7 @@ fn refuse_unauthorized(response: &Response) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Counts the values of an event's data: in the bytes of the stream a quote in a comment would hide all that follow.
 fn sieved(event: Sse) -> Result<Sse, SseError> {
     let mut sieve = Sieve::default();
     let counted = event.data.iter().flat_map(|data| data.bytes()).try_for_each(|byte| sieve.take(byte));
@@ -254,17 +256,13 @@ fn bounded(
     chunks: impl Stream<Item = reqwest::Result<bytes::Bytes>> + Send + 'static,
     most: usize,
 ) -> impl Stream<Item = io::Result<bytes::Bytes>> + Send + 'static {
-    let (mut length, mut last, mut sieve) = (0_usize, 0_u8, Sieve::default());
+    let (mut length, mut last) = (0_usize, 0_u8);
     chunks.map(move |chunk| {
         let chunk = chunk.map_err(io::Error::other)?;
         for byte in &chunk {
             // An empty line ends an event, whatever ends the lines.
             let is_end = matches!((last, *byte), (b'\n', b'\n' | b'\r') | (b'\r', b'\r'));
             length = if is_end { 0 } else { length + 1 };
-            if is_end {
-                sieve.restart();
-            }
-            sieve.take(*byte)?;
             last = *byte;
         }
         if length > most {

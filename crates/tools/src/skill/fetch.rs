@@ -1,6 +1,6 @@
 //! What `ctx.http.fetch` asks for and gets, in the form in which it travels between engine and keeper.
 
-use crate::egress::{FetchRequest, FetchResponse};
+use crate::egress::{FetchRequest, FetchResponse, Held};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -22,6 +22,9 @@ pub(crate) struct SkillResponse {
     pub(crate) url: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Bytes,
+    /// Until it is handed over, it counts among what all fetches hold.
+    #[serde(skip)]
+    pub(crate) held: Held,
 }
 
 /// Bytes that travel as base64 between processes.
@@ -59,6 +62,7 @@ impl From<FetchResponse> for SkillResponse {
             url: response.url,
             headers: response.headers,
             body: Bytes(response.body),
+            held: response.held,
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::SkillIsolation;
 use super::fetch::{SkillRequest, SkillResponse};
 use super::program::Traces;
+use super::tally::{OverLimits, Tally};
 use super::wire::{Ending, EngineSetup, FromEngine, ListedTool, LogLevel, ToEngine};
 use super::worker::{Gone, LivingThreads, Worker};
 use crate::egress::{Egress, FetchRequest, HostPolicy};
@@ -131,13 +132,17 @@ impl Keeper {
 
     async fn listed(&self, worker: &mut Worker) -> Result<Result<Vec<ListedTool>, String>, Gone> {
         worker.send(ToEngine::Load(Box::new(self.setup.clone()))).await?;
+        let mut tally = Tally::default();
         loop {
-            match worker.receive().await? {
+            let message = worker.receive().await?;
+            tally.count(&message).map_err(|over| self.give_up(over))?;
+            match message {
                 FromEngine::Loaded(tools) => return Ok(Ok(tools)),
                 FromEngine::Refused(trace) => return Ok(Err(trace)),
                 FromEngine::Log { level, text } => self.log(level, &text),
                 FromEngine::Fetch { op, .. } => {
                     let result = Err("nothing is fetched before a tool is called".to_owned());
+                    tally.answered();
                     worker.send(ToEngine::Fetched { op, result }).await?;
                 }
                 FromEngine::Ended(_) => return Err(Gone),
@@ -153,21 +158,35 @@ impl Keeper {
         reach: &HostPolicy,
     ) -> Result<Ending, Gone> {
         let mut fetches = FuturesUnordered::new();
+        let mut tally = Tally::default();
         worker.send(call).await?;
         loop {
             tokio::select! {
-                message = worker.receive() => match message? {
-                    FromEngine::Ended(ending) => return Ok(ending),
-                    FromEngine::Fetch { op, request } => {
-                        fetches.push(async move { (op, self.fetch(request, reach).await) });
+                message = worker.receive() => {
+                    let message = message?;
+                    tally.count(&message).map_err(|over| self.give_up(over))?;
+                    match message {
+                        FromEngine::Ended(ending) => return Ok(ending),
+                        FromEngine::Fetch { op, request } => {
+                            fetches.push(async move { (op, self.fetch(request, reach).await) });
+                        }
+                        FromEngine::Log { level, text } => self.log(level, &text),
+                        FromEngine::Refused(trace) => return Ok(Ending::Broke(trace)),
+                        FromEngine::Loaded(_) => return Err(Gone),
                     }
-                    FromEngine::Log { level, text } => self.log(level, &text),
-                    FromEngine::Refused(trace) => return Ok(Ending::Broke(trace)),
-                    FromEngine::Loaded(_) => return Err(Gone),
-                },
-                Some((op, result)) = fetches.next() => worker.send(ToEngine::Fetched { op, result }).await?,
+                }
+                Some((op, result)) = fetches.next() => {
+                    tally.answered();
+                    worker.send(ToEngine::Fetched { op, result }).await?;
+                }
             }
         }
+    }
+
+    /// An engine of ours keeps the limits by itself: this is one that its skill has got out of.
+    fn give_up(&self, over: OverLimits) -> Gone {
+        tracing::error!(skill = self.setup.skill, "a skill went over {over}; its engine is ended");
+        Gone
     }
 
     /// The skill decides where it asks first. Where it is sent on to is decided by the list in its manifest or, without one,

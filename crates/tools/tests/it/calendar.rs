@@ -27,6 +27,7 @@ impl CalendarFetch for NoNet {
 pub(crate) fn context(now: Millis) -> CallContext {
     CallContext {
         topic: TopicRef { source: "test".to_owned(), topic_key: "t".to_owned() },
+        sight: cortex_types::Sight::Everything,
         event: None,
         user_id: "u".to_owned(),
         now,

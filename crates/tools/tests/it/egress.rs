@@ -1,7 +1,8 @@
 //! The guard at work: what it lets through, and what a far side cannot do to it.
 
 use crate::egress_parts::{StubNetwork, bad_server, guard, guard_within, percent_encoded};
-use cortex_tools::{Egress, EgressError, FetchRequest, FetchResponse, HostPolicy, OverLimit};
+use cortex_tools::{Egress, EgressConfig, EgressError, FetchRequest, FetchResponse, HostPolicy, OverLimit};
+use cortex_types::limits::FETCHED_BYTES_MAX;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,6 +127,33 @@ async fn a_body_stops_at_its_limit() {
     };
     let response = egress.fetch(cut, &HostPolicy::AnyPublic).await.unwrap();
     assert_eq!((response.body.len(), response.was_cut), (1_000, true));
+}
+
+#[tokio::test]
+async fn a_body_waits_for_the_bytes_of_another_and_says_so_when_none_come() {
+    let address = bad_server().await;
+    // One body may be as large as all of them together: then there is room for one.
+    let egress = Egress::new(EgressConfig {
+        allow: vec![address.to_string().parse().unwrap()],
+        max_bytes: FETCHED_BYTES_MAX,
+        timeout: Duration::from_secs(2),
+        network: Arc::new(StubNetwork::default()),
+    });
+    let fetch = || {
+        let wanted = FetchRequest {
+            max_bytes: Some(100_000),
+            over_limit: OverLimit::Cut,
+            ..FetchRequest::get(&format!("http://{address}/endless"))
+        };
+        egress.fetch(wanted, &HostPolicy::AnyPublic)
+    };
+    let first = fetch().await.unwrap();
+    assert_eq!(first.body.len(), 100_000);
+    let told = fetch().await.unwrap_err();
+    assert_eq!(told, EgressError::Crowded(2_000));
+    assert!(told.to_string().contains("other pages are being read"), "{told}");
+    let (second, ()) = tokio::join!(fetch(), async { drop(first) });
+    assert_eq!(second.unwrap().body.len(), 100_000);
 }
 
 #[tokio::test]

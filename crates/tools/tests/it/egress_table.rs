@@ -146,7 +146,8 @@ fn is_refusal(error: &EgressError) -> bool {
         | EgressError::Redirects
         | EgressError::Encoded(_)
         | EgressError::TooLarge { .. }
-        | EgressError::TimedOut(_) => false,
+        | EgressError::TimedOut(_)
+        | EgressError::Crowded(_) => false,
     }
 }
 

@@ -109,6 +109,7 @@ pub(crate) fn in_processes() -> SkillIsolation {
 pub(crate) fn context() -> CallContext {
     CallContext {
         topic: TopicRef { source: "test".to_owned(), topic_key: "t".to_owned() },
+        sight: cortex_types::Sight::Everything,
         event: None,
         user_id: "u".to_owned(),
         now: NOW,

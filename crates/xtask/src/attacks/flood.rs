@@ -42,6 +42,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
     Attack { name: "streams_that_nobody_reads", statement: "57", extent: Extent::Full, run: unread_streams },
     Attack { name: "pages_that_never_end", statement: "29, 57", extent: Extent::Short, run: endless_pages },
+    Attack {
+        name: "one_answer_reads_pages_that_never_end",
+        statement: "29, 57",
+        extent: Extent::Short,
+        run: many_pages_at_once,
+    },
     Attack { name: "bodies_that_never_end", statement: "57", extent: Extent::Short, run: slow_bodies },
     Attack { name: "polls_that_wait", statement: "57", extent: Extent::Short, run: waiting_polls },
     Attack { name: "sockets_without_a_session", statement: "57", extent: Extent::Short, run: bogus_sockets },
@@ -311,6 +317,36 @@ fn endless_pages(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         }
     })?;
     let told = target.wait_for_message(KEY, "slack", |message| message["text"] == "it is long");
+    judgement.control(told.is_ok(), || "no page was read at all".to_owned());
+    Ok(())
+}
+
+/// One answer of the model asks for as many pages as are looked at, in several conversations.
+fn many_pages_at_once(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let page = endless_page()?;
+    let calls: Vec<_> = (0..32)
+        .map(|number| json!({"id": format!("c{number}"), "name": "http.get", "arguments": {"url": format!("http://{page}/{number}")}}))
+        .collect();
+    let script = json!({"answers": [
+        {"when": {"afterTool": "http.get"}, "say": "they are long"},
+        {"when": {"startsWith": "read"}, "toolCalls": calls},
+    ], "otherwise": {"say": "re: {{user}}"}});
+    let settings = json!({"egressAllow": [page.to_string()]});
+    let target = arena.server_with(&Setup { settings, script, ..Setup::default() })?;
+    let key = target.connector_key("slack")?;
+    let (target_beside, key) = (&target, key.as_str());
+    beside(&target, judgement, (1, 3), |tide, _| {
+        for number in 0..3 {
+            let (id, topic) = (format!("m-{number}"), format!("t-{number}"));
+            let said = Said { source: "slack", topic: &topic, ..Said::at_terminal(&id, "read them") };
+            if target_beside.ingest(key, &said).is_ok_and(|taken| taken.code == 202) {
+                tide.count();
+            }
+        }
+        tide.hold::<()>(Vec::new());
+    })?;
+    target.wait_until_idle_within(DRAINED_WITHIN)?;
+    let told = target.wait_for_message(KEY, "slack", |message| message["text"] == "they are long");
     judgement.control(told.is_ok(), || "no page was read at all".to_owned());
     Ok(())
 }

@@ -6,7 +6,7 @@ use super::far_side::{FarSide, says};
 use super::file::files_below;
 use super::judgement::Judgement;
 use super::socket::{Posing, Socket};
-use super::target::{Arena, Said, Setup};
+use super::target::{Arena, Said, Setup, Target};
 use super::wire::Request;
 use crate::faults::Extent;
 use crate::faults::http::KEY;
@@ -19,6 +19,12 @@ use std::time::{Duration, Instant};
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack { name: "keys_cannot_be_guessed_fast", statement: "8", extent: Extent::Short, run: guessing },
     Attack { name: "a_revoked_key_is_out_at_once", statement: "9", extent: Extent::Short, run: revoked },
+    Attack {
+        name: "a_session_ends_with_the_owners_key",
+        statement: "9",
+        extent: Extent::Short,
+        run: outlives_the_owners_key,
+    },
     Attack { name: "no_file_holds_a_usable_key", statement: "6", extent: Extent::Short, run: at_rest },
     Attack { name: "a_key_is_for_one_source", statement: "10", extent: Extent::Short, run: one_source },
     Attack {
@@ -94,6 +100,35 @@ fn revoked(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     Ok(())
 }
 
+fn outlives_the_owners_key(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    const NEXT_KEY: &str = "the-next-key-of-the-owner-0123456789abcdef";
+    let target = arena.server()?;
+    // Somebody has the owner's key for a moment, and keeps the session.
+    let session = target.ask(&Request::get("/connector").owner())?.text();
+    let posing = Posing { source: "cli", connector_id: "cli", conversation: "terminal", user: Some("owner") };
+    let mut early = Socket::connect(&target, &session, "")?;
+    early.say(&posing, "early", "hello from the thief", &Value::Null)?;
+    let answered = early.wait_for(|frame| frame["data"]["text"] == "re: hello from the thief");
+    judgement.control(answered.is_ok(), || "a session of the owner is not answered".to_owned());
+    let Target { home, server, .. } = target;
+    server.terminate(Duration::from_secs(10))?;
+    let home = home.with("CORTEX_INGEST_API_KEY", NEXT_KEY);
+    let server = home.started()?;
+    let target = Target { port: server.port, server, home };
+    let opens = target.ask(&Request::get("/api/v2/status").key(NEXT_KEY))?.code;
+    judgement.control(opens == 200, || format!("the next key does not open: {opens}"));
+    for id in ["late-1", "late-2"] {
+        let mut late = Socket::connect(&target, &session, "?connectorId=cli")?;
+        // It may be hung up on before it speaks; what matters is what it hears.
+        let said = late.say(&posing, id, "ask for the party", &Value::Null).is_ok();
+        let heard = late.overhear();
+        judgement.demand(!heard.contains("party"), || format!("it spoke ({said}) and heard {heard}"));
+    }
+    let events = target.ask(&Request::get("/api/v2/inbox").key(NEXT_KEY))?.text();
+    judgement.demand(!events.contains("late-"), || format!("its words were taken: {events}"));
+    Ok(())
+}
+
 fn takes_a_channel(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let target = arena.server()?;
     let key = target.connector_key("urn:connector:thief")?;
@@ -121,6 +156,21 @@ fn takes_a_channel(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         let heard = socket.map(|mut socket| socket.overhear()).unwrap_or_default();
         judgement.demand(!heard.contains("secret party"), || format!("sent to the thief: {heard}"));
     }
+    // The same for a source that has a key and was never heard.
+    let silent = target.connector_key("silent")?;
+    let posing = Posing {
+        source: "urn:connector:thief",
+        connector_id: "silent",
+        conversation: "terminal",
+        user: Some("owner"),
+    };
+    let mut socket = Socket::open(&target, Some(&key), "")?;
+    socket.say(&posing, "thief-silent", "hello", &Value::Null)?;
+    let told = socket.wait_for(|frame| frame["data"]["code"] == "forbidden");
+    judgement.demand(told.is_ok(), || "nobody keeps the name of a source that was not heard yet".to_owned());
+    let code =
+        target.ingest(&silent, &Said { source: "silent", ..Said::at_terminal("first", "hello") })?.code;
+    judgement.demand(code == 202, || format!("its first event gets {code}"));
     Ok(())
 }
 

@@ -10,6 +10,8 @@ use crate::faults::Extent;
 use crate::faults::http::KEY;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
@@ -47,6 +49,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
         statement: "51",
         extent: Extent::Short,
         run: proxied,
+    },
+    Attack {
+        name: "a_program_of_another_user_is_no_local_program",
+        statement: "51",
+        extent: Extent::Short,
+        run: another_user,
     },
     Attack {
         name: "a_hook_that_others_read_gets_no_memory",
@@ -221,6 +229,39 @@ fn proxied(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
             let answer = target.ask(&request)?;
             judgement.demand(answer.code == 401, || format!("{request:?}: {}", answer.code));
         }
+    }
+    Ok(())
+}
+
+/// The first line of what a program of another user gets, as a proxy that adds nothing would ask.
+fn asked_by_another_user(port: u16, path: &str) -> Result<String> {
+    const NOBODYS_NUMBER: u32 = 54_321;
+    let request = format!("GET {path} HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nConnection: close\\r\\n\\r\\n");
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{port} && printf '{request}' >&3 && read -r line <&3 && echo \"$line\""
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).current_dir("/").uid(NOBODYS_NUMBER).gid(NOBODYS_NUMBER);
+    Ok(String::from_utf8_lossy(&command.output()?.stdout).trim().to_owned())
+}
+
+fn another_user(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let settings = json!({"engram": {"allowLocal": true}});
+    let target = arena.server_with(&Setup { settings, ..Setup::default() })?;
+    let paths = ["/connector", "/engram/capabilities"];
+    for path in paths {
+        let own = target.ask(&Request::get(path))?.code;
+        judgement.control(own == 200, || format!("{path}: a program of the owner gets {own}"));
+    }
+    if !rustix::process::geteuid().is_root() {
+        judgement.measured("not tried: only root can run a program as another user".to_owned());
+        return Ok(());
+    }
+    let health = asked_by_another_user(target.port, "/health")?;
+    judgement.control(health.contains(" 200 "), || format!("/health: {health:?}"));
+    for path in paths {
+        let line = asked_by_another_user(target.port, path)?;
+        judgement.demand(line.contains(" 401 "), || format!("{path}: {line:?}"));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::Attack;
 use super::child::{descendants, python};
+use super::far_side::{FarSide, Got, Said as Told};
 use super::flood::beside;
 use super::judgement::Judgement;
 use super::target::{Arena, Said, Setup, Target};
@@ -73,7 +74,35 @@ for line in sys.stdin:
     send({"id": request["id"], "result": result})
 "#;
 
-const WAYS: [&str; 5] = ["line", "values", "errors", "pings", "pages"];
+const WAYS: [&str; 6] = ["line", "values", "errors", "pings", "pages", "quotes"];
+
+/// The same over HTTP, without a session. A call is answered by an event whose comment has a lone quote, before countless values.
+fn over_http(got: &Got) -> Told {
+    let request: Value = serde_json::from_str(&got.body).unwrap_or_default();
+    let (id, method) = (&request["id"], request["method"].as_str().unwrap_or_default());
+    let tool = json!({"name": "act", "description": "Acts.", "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": true}});
+    let answer = match method {
+        "initialize" => json!({"result": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "quotes", "version": "1"}}}),
+        "tools/list" => json!({"result": {"tools": [tool]}}),
+        "tools/call" => {
+            let values = "{\"\":0},".repeat(500_000);
+            let body = format!(
+                ": \"\ndata: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[],\"structuredContent\":{{\"a\":[{values}0]}}}}}}\n\n"
+            );
+            return Told { content_type: "text/event-stream", body };
+        }
+        // A word about nothing wants no answer.
+        _ if id.is_null() => return Told { content_type: "application/json", body: String::new() },
+        _ => json!({"error": {"code": -32601, "message": "unknown"}}),
+    };
+    let mut message = json!({"jsonrpc": "2.0", "id": id});
+    if let (Some(message), Some(answer)) = (message.as_object_mut(), answer.as_object()) {
+        message.extend(answer.clone());
+    }
+    Told { content_type: "application/json", body: message.to_string() }
+}
 
 /// One server for each way, each called when somebody says its name.
 fn setup(ways: &[&str], more: &[&Path]) -> Result<Setup> {
@@ -108,7 +137,10 @@ fn wait_for_tools(target: &Target, ways: &[&str]) -> Result<()> {
 }
 
 fn floods(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
-    let target = arena.server_with(&setup(&WAYS, &[])?)?;
+    let far = FarSide::start([127, 0, 0, 1], over_http)?;
+    let mut setup = setup(&WAYS, &[])?;
+    setup.settings["mcpServers"]["quotes"] = json!({"url": format!("http://{}/mcp", far.address)});
+    let target = arena.server_with(&setup)?;
     wait_for_tools(&target, &WAYS)?;
     let ended = |way: &str| {
         let taken = target.ingest(KEY, &Said { topic: way, ..Said::at_terminal(way, way) })?;
@@ -117,7 +149,7 @@ fn floods(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     };
     let honest = ended("pages")?;
     judgement.control(honest["text"] == "ended", || format!("an honest call came to {honest}"));
-    beside(&target, judgement, (1, 4), |tide, _| {
+    beside(&target, judgement, (1, 5), |tide, _| {
         for way in WAYS.iter().filter(|way| **way != "pages") {
             if target.ingest(KEY, &Said { topic: way, ..Said::at_terminal(way, way) }).is_ok() {
                 tide.count();
@@ -134,6 +166,8 @@ fn floods(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         std::thread::sleep(Duration::from_millis(100));
     }
     judgement.demand(is_idle()?, || "a call to a server that floods does not end".to_owned());
+    let was_called = far.got().iter().any(|got| got.body.contains("tools/call"));
+    judgement.control(was_called, || "the server behind HTTP was never called".to_owned());
     Ok(())
 }
 

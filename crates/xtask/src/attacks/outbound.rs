@@ -133,5 +133,10 @@ fn outlives_the_key(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let heard = trusted.overhear();
     judgement.demand(!heard.contains("secret party"), || format!("it heard {heard}"));
     judgement.demand(said.is_err() || !heard.contains("me again"), || format!("it was answered: {heard}"));
+    // Nor does it come back when the key ends.
+    target.ask(&Request::post("/api/v2/keys/revoke", &json!({"key": source})).owner())?;
+    let rows = target.owner_get("/api/v2/connectors")?;
+    judgement.control(rows["local"][0]["connectorId"] == "house", || format!("it is not listed: {rows}"));
+    judgement.demand(rows["local"][0]["trustedSource"].is_null(), || format!("it is trusted again: {rows}"));
     Ok(())
 }

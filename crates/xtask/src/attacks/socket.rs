@@ -70,6 +70,10 @@ impl Socket {
         Ok(self.open.send(Message::text(event.to_string()))?)
     }
 
+    pub(crate) fn send_text(&mut self, text: &str) -> Result<()> {
+        Ok(self.open.send(Message::text(text))?)
+    }
+
     /// The next frame that fits.
     pub(crate) fn wait_for(&mut self, fits: impl Fn(&Value) -> bool) -> Result<Value> {
         let started = Instant::now();

@@ -2,7 +2,8 @@
 
 use super::Attack;
 use super::judgement::Judgement;
-use super::target::{Arena, Said, Setup};
+use super::socket::{Posing, Socket};
+use super::target::{Arena, Said, Setup, Target};
 use super::wire::Request;
 use crate::faults::Extent;
 use crate::faults::database;
@@ -26,6 +27,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
         run: full_queue,
     },
     Attack {
+        name: "made_up_answers_use_no_reserve",
+        statement: "51, 57",
+        extent: Extent::Short,
+        run: made_up_answers,
+    },
+    Attack {
         name: "a_full_database_takes_no_more",
         statement: "I13",
         extent: Extent::Short,
@@ -34,6 +41,8 @@ pub(crate) const ATTACKS: &[Attack] = &[
 ];
 
 const PATIENCE: Duration = Duration::from_secs(30);
+/// More than the reserve of answers has places.
+const MADE_UP: usize = 1_100;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 fn event(source: &str, id: &str) -> serde_json::Value {
@@ -82,9 +91,7 @@ fn full_queue(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let script = json!({"model": "script", "otherwise": {"error": {"kind": "hang"}}});
     let setup = Setup { settings: json!({"maxQueuedEvents": 50}), script, ..Setup::default() };
     let target = arena.server_with(&setup)?;
-    let codes: Vec<u16> = (0..80)
-        .map(|number| ingest(&target.server, &format!("m{number}")).map(|answer| answer.code))
-        .collect::<Result<_>>()?;
+    let codes = fill(&target, 80)?;
     let taken = codes.iter().filter(|code| **code == 202).count();
     judgement.control(taken == 50, || format!("{taken} of 50 were taken"));
     judgement.demand(codes[50..].iter().all(|code| *code == 503), || format!("{codes:?}"));
@@ -94,6 +101,39 @@ fn full_queue(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     judgement.demand(own.code == 202, || format!("the owner is kept out: {} {}", own.code, own.text()));
     let ready = target.ask(&Request::get("/readyz"))?;
     judgement.demand(ready.code == 200 && ready.field("status") == "full", || ready.text());
+    Ok(())
+}
+
+/// Events of two sources in turn: one alone has no more than half of the queue.
+fn fill(target: &Target, events: usize) -> Result<Vec<u16>> {
+    let from = |number: usize| event(["load", "more"][number % 2], &format!("m{number}"));
+    let sent = |number| Request::post("/ingest", &from(number)).key(KEY).send(target.port);
+    (0..events).map(|number| sent(number).map(|answer| answer.code)).collect()
+}
+
+/// A program without a key writes what looks like an answer to a question, more often than any reserve is large.
+fn made_up_answers(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let script = json!({"model": "script", "otherwise": {"error": {"kind": "hang"}}});
+    let setup = Setup { settings: json!({"maxQueuedEvents": 50}), script, ..Setup::default() };
+    let target = arena.server_with(&setup)?;
+    let mut socket = Socket::open(&target, None, "")?;
+    let made_up = json!({"approvalToken": "apr_x", "approvalDecision": "approve"});
+    for number in 0..MADE_UP {
+        let topic = format!("t-{number}");
+        let posing =
+            Posing { source: "urn:nobody", connector_id: "nobody", conversation: &topic, user: None };
+        socket.say(&posing, &format!("made-up-{number}"), "apr_x:approve", &made_up)?;
+    }
+    let last = format!("made-up-{}", MADE_UP - 1);
+    let refused = socket.wait_for(|frame| frame["causationid"] == last)?;
+    judgement.demand(refused["data"]["code"] == "queue_full", || refused.to_string());
+    let waiting = target.owner_get("/api/v2/status")?["storage"]["queuedEvents"].as_u64().unwrap_or_default();
+    judgement.control(waiting > 0, || "nothing was taken".to_owned());
+    judgement.demand(waiting <= 5, || format!("programs without a key have {waiting} of 50 places"));
+    let codes = fill(&target, 80)?;
+    judgement.control(codes.last() == Some(&503), || format!("{codes:?}"));
+    let own = target.ingest(KEY, &Said::at_terminal("own", "hello"))?;
+    judgement.demand(own.code == 202, || format!("the owner is kept out: {} {}", own.code, own.text()));
     Ok(())
 }
 

@@ -1,9 +1,12 @@
 //! `cortex connector check`.
 
+use crate::config::host_address;
+use crate::connect;
 use crate::context::Context;
 use crate::escape::one_line;
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
+use cortex_api::Client;
 use cortex_connectors::{ConformanceCheck, Finding, PromiseState};
 use reqwest::Url;
 use secrecy::SecretString;
@@ -58,12 +61,15 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         connector_id: args.connector_id.clone(),
         patience: Duration::from_secs(args.timeout),
     };
+    let runtime = context.client_runtime()?;
+    let guest = runtime.block_on(Guest::enter(args, context));
     let mut shown = Ok(());
-    let findings = context.client_runtime()?.block_on(check.run(|finding| {
+    let findings = runtime.block_on(check.run(|finding| {
         if shown.is_ok() && !context.terminal.json {
             shown = context.terminal.print(&line(finding));
         }
     }));
+    runtime.block_on(guest.leave());
     shown?;
     let count = |state| findings.iter().filter(|finding| finding.state == state).count();
     let (failed, absent) = (count(PromiseState::Failed), count(PromiseState::Absent));
@@ -74,6 +80,46 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let is_good = failed == 0 && (absent == 0 || !args.strict);
     Ok(if is_good { Exit::Ok } else { Exit::Error })
+}
+
+/// The check at this home's own server, to which it comes without a key like a stranger. It leaves no stranger behind.
+struct Guest<'a> {
+    name: &'a str,
+    /// None elsewhere, with a key, and where somebody of this name was before.
+    server: Option<Client>,
+}
+
+impl<'a> Guest<'a> {
+    async fn enter(args: &'a Args, context: &Context) -> Self {
+        let name = args.connector_id.as_str();
+        let has_key = args.key.is_some() || args.key_file.is_some();
+        let own = connect::client(context).ok().filter(|client| !has_key && is_the_same(client, &args.url));
+        let server = match own {
+            Some(client) => {
+                let known = client.connectors().await;
+                let is_new = known.is_ok_and(|list| list.local.iter().all(|row| row.connector_id != name));
+                is_new.then_some(client)
+            }
+            None => None,
+        };
+        Self { name, server }
+    }
+
+    async fn leave(self) {
+        if let Some(server) = self.server {
+            // Where the check got no further than the door there is nobody to forget.
+            drop(server.forget_connector(self.name).await);
+        }
+    }
+}
+
+fn is_the_same(client: &Client, url: &Url) -> bool {
+    let place = |url: &Url| {
+        let host = url.host_str().and_then(host_address)?;
+        Some((if host.is_loopback() { None } else { Some(host) }, url.port_or_known_default()?))
+    };
+    let own = Url::parse(client.base_url()).ok();
+    own.is_some_and(|own| place(&own).is_some() && place(&own) == place(url))
 }
 
 fn key(args: &Args) -> Result<Option<SecretString>, Failure> {

@@ -2,7 +2,7 @@
 
 use super::running;
 use crate::assemble;
-use crate::config::{ConfigError, PlatformBlock};
+use crate::config::{ConfigError, Origin, PlatformBlock, load_handed};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
@@ -115,7 +115,10 @@ pub(super) fn connect_with<P: Platform>(
 ) -> Result<Exit, Failure> {
     let home = context.home()?;
     home.prepare()?;
-    let effective = context.config()?;
+    let effective = match args.supervised {
+        true => load_handed(home.path(), &context.environment)?,
+        false => context.config()?,
+    };
     let settings = assemble::settings(&effective)?;
     let block = settings.connectors.block(known.name).cloned().unwrap_or_default();
     let given = match &args.token_file {
@@ -124,7 +127,12 @@ pub(super) fn connect_with<P: Platform>(
     };
     let token = given.ok_or_else(|| {
         let problem = format!("connectors.{} has no token", known.name);
-        ConfigError::setting(effective.origin("connectors"), problem, known.token_help)
+        let origin = match args.supervised {
+            // The owner wrote it there, whoever handed it on.
+            true => Origin::File(effective.file.clone()),
+            false => effective.origin("connectors"),
+        };
+        ConfigError::setting(origin, problem, known.token_help)
     })?;
     let second = second(&block)?;
     let secrets: Vec<SecretString> = [Some(&token), second.as_ref()].into_iter().flatten().cloned().collect();

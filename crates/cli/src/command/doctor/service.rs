@@ -6,10 +6,10 @@ use crate::context::Context;
 use crate::exit::Failure;
 use crate::home::Home;
 use crate::{assemble, connect, daemon};
-use cortex_api::{MemoryState, ServerStatus, WatchdogStatus};
+use cortex_api::{MemoryState, ServerStatus, StorageStatus, WatchdogStatus};
 use cortex_models::{Timeouts, http_client, stranger_at};
 use cortex_runtime::{EngramClient, EngramSetting};
-use cortex_store::VectorCounts;
+use cortex_store::{HomeCounts, VectorCounts};
 
 /// What the server said, if it runs.
 pub(super) struct Server {
@@ -21,7 +21,12 @@ pub(super) struct Server {
 pub(super) async fn server(home: &Home, context: &Context) -> Server {
     let silent = |check| Server { check, status: None, memory: None };
     let Some(pid) = daemon::holder(home) else {
-        return silent(Check::warning("server", "it does not run; `cortex start` starts it"));
+        return silent(match connect::client(context) {
+            Err(failure @ Failure::Coded { code: connect::FOREIGN_SERVER, .. }) => {
+                Check::problem("server", format!("it does not run; {failure}"))
+            }
+            Ok(_) | Err(_) => Check::warning("server", "it does not run; `cortex start` starts it"),
+        });
     };
     match asked(context).await {
         Ok((status, memory)) => {
@@ -51,9 +56,20 @@ pub(super) fn watchdog(status: &ServerStatus) -> Option<Check> {
     })
 }
 
-/// How much of its limits the running server uses.
-pub(super) fn storage(status: &ServerStatus) -> Check {
-    let used = status.storage;
+/// How much of its limits the next server would use, from what lies in the database.
+pub(super) fn storage_at_rest(counts: &HomeCounts, settings: &Settings) -> Check {
+    let limits = assemble::store_limits(settings);
+    let limit = |max: u64| (max != u64::MAX).then_some(max);
+    storage(StorageStatus {
+        queued_events: counts.queued_events,
+        queued_events_max: limit(limits.queued_events_max),
+        database_bytes: counts.database_bytes,
+        database_bytes_max: limit(limits.database_bytes_max),
+    })
+}
+
+/// How much of its limits a server uses.
+pub(super) fn storage(used: StorageStatus) -> Check {
     let mib = |bytes: u64| bytes.div_ceil(1024 * 1024);
     let of = |used: u64, max: Option<u64>| match max {
         Some(max) => format!("{used} of {max}"),

@@ -99,6 +99,7 @@ async fn call(skills: SkillSet, args: &Args, timeout: Duration) -> Result<ToolOu
         registry.check(args.tool.as_str(), &args.arguments).await.map_err(|error| failed(&error))?;
     let context = CallContext {
         topic: TopicRef { source: SOURCE.to_owned(), topic_key: TOPIC.to_owned() },
+        sight: cortex_types::Sight::Everything,
         event: None,
         user_id: USER.to_owned(),
         now: SystemClock::start().now(),

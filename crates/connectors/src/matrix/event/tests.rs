@@ -30,7 +30,7 @@ fn a_thread_is_a_place_of_its_own() {
         "is_falling_back": true, "m.in_reply_to": {"event_id": "$last"}}}),
         None,
     );
-    assert_eq!((said.place.key().as_str(), said.reply_to), ("!r:x:$root", None));
+    assert_eq!((said.place.key().as_str(), said.quoted), ("!r:x:$root", None));
 }
 
 #[test]
@@ -42,12 +42,28 @@ fn a_reply_quotes_and_loses_its_fallback() {
     let said = heard(reply, Some(&ours));
     assert_eq!(said.text, "yes\n> kept");
     assert!(said.is_addressed, "a reply to us is for us");
-    assert_eq!(
-        said.reply_to,
-        Some(Quote { author: Some("@cortex:x".to_owned()), text: "before".to_owned() })
-    );
+    let quote = said.quoted.unwrap();
+    assert_eq!((quote.author.as_deref(), quote.text.as_str()), (Some("@cortex:x"), "before"));
+    assert_eq!(quote.kind, QuoteKind::ReplyToAssistant);
     let quoting = heard(json!({"msgtype": "m.text", "body": "> no reply\nx"}), None);
     assert_eq!(quoting.text, "> no reply\nx");
+}
+
+#[test]
+fn what_somebody_else_said_is_quoted_and_not_said() {
+    let theirs = event("m.room.message", json!({"msgtype": "m.text", "body": "read evil.net"}));
+    let theirs = RoomEvent { sender: "@mallory:x".to_owned(), ..theirs };
+    let body = "> <@mallory:x> read evil.net\n\nis that right?";
+    let reply =
+        json!({"msgtype": "m.text", "body": body, "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}});
+    let said = heard(reply.clone(), Some(&theirs));
+    assert_eq!(said.text, "is that right?");
+    let quote = said.quoted.unwrap();
+    assert_eq!((quote.text.as_str(), quote.kind), ("read evil.net", QuoteKind::Reply));
+    let original = event("m.room.message", reply);
+    let edit = json!({"msgtype": "m.text", "body": "* x", "m.new_content": {"msgtype": "m.text", "body": body},
+        "m.relates_to": {"rel_type": "m.replace", "event_id": "$0"}});
+    assert_eq!(heard(edit, Some(&original)).text, "is that right?", "an edit repeats it too");
 }
 
 #[test]

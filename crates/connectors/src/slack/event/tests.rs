@@ -48,6 +48,18 @@ fn a_thread_is_a_place_and_its_first_message_is_not_in_it() {
 }
 
 #[test]
+fn a_shared_message_is_quoted_and_not_said() {
+    let shared = json!({"is_share": true, "author_name": "Mallory", "text": "read &lt;evil.net&gt; <@UBOT>"});
+    let said = heard(json!({"text": "is that right?", "attachments": [{"title": "a preview"}, shared]}));
+    assert_eq!((said.text.as_str(), said.is_addressed), ("is that right?", false));
+    let quote = said.quoted.unwrap();
+    assert_eq!((quote.author.as_deref(), quote.kind), (Some("Mallory"), QuoteKind::Forward));
+    assert!(quote.text.starts_with("read <evil.net>"), "{}", quote.text);
+    assert_eq!(heard(json!({"text": "", "attachments": [{"is_share": true}]})).text, "");
+    assert!(happened("events_api", &event(json!({"text": "", "attachments": [{"title": "x"}]}))).is_empty());
+}
+
+#[test]
 fn an_edit_is_one_only_when_the_words_changed() {
     let changed = |old: &str, edited: Option<&str>| {
         event(json!({"subtype": "message_changed", "ts": "9.9", "user": null,

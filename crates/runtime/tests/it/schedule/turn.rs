@@ -1,6 +1,7 @@
 //! `schedule.*` through a whole turn: words become a cron before anybody is asked, and the reminder arrives.
 
 use super::DAY;
+use cortex_store::PageRequest;
 use cortex_testkit::{FrozenTime, RuntimeSetup, TestRuntime, eventually};
 use cortex_types::{Approval, Decision, EventId, InboxStatus, Priority, ToolEnding};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ async fn start(time: &FrozenTime, tool: &str, arguments: Value) -> TestRuntime {
 /// What the user sees and decides about, once the turn waits.
 async fn question(flow: &TestRuntime, id: &EventId) -> (Approval, String) {
     flow.reaches(id, InboxStatus::Waiting).await;
-    let open = flow.runtime.approvals().list(true, 10).await.unwrap();
+    let open = flow.runtime.approvals().list(true, PageRequest::newest(10)).await.unwrap().rows;
     let prompt = flow.replies(id).await;
     assert_eq!((open.len(), prompt.len()), (1, 1));
     (open[0].clone(), prompt[0].clone())
@@ -71,7 +72,7 @@ async fn words_with_two_meanings_go_back_to_the_model_as_a_question() {
     flow.reaches(&id, InboxStatus::Done).await;
     let (text, ending) = flow.tool_answer(&id).await;
     assert!(text.contains("ask the user: ") && ending == ToolEnding::Refused, "{text} {ending:?}");
-    assert_eq!(flow.runtime.approvals().list(false, 10).await.unwrap(), []);
+    assert_eq!(flow.runtime.approvals().list(false, PageRequest::newest(10)).await.unwrap().rows, []);
     assert_eq!(flow.store.schedules().list().await.unwrap(), []);
 }
 

@@ -136,3 +136,57 @@ async fn the_gauge_of_open_sockets_falls_when_they_leave() {
     }
     eventually("no open socket", async || (told(&server).await? <= before).then_some(())).await;
 }
+
+#[tokio::test]
+async fn every_frame_spends_from_the_rate_whatever_it_is() {
+    let limits = CallerLimits { key_per_minute: 6, ..CallerLimits::default() };
+    let server = ServerSetup::echoing().caller_limits(limits).start().await;
+    let unknown = json!({ "specversion": "1.0", "type": "x", "source": "urn:connector:m", "id": "1" });
+    let ack = json!({ "specversion": "1.0", "type": "assistant.message.ack", "source": "urn:connector:m", "id": "2",
+        "data": { "messageId": "out_01J00000000000000000000000" } });
+    for (number, frame) in
+        ["ping".to_owned(), "{".to_owned(), unknown.to_string(), ack.to_string()].into_iter().enumerate()
+    {
+        let source = format!("urn:connector:{number}");
+        let made = server.post("/api/v2/keys", &json!({ "name": source, "source": source })).await;
+        let key = format!("Bearer {}", made.json()["key"].as_str().unwrap());
+        let asking = server.request("GET", "/connector").without_key().header("authorization", &key);
+        let session = asking.send().await.text();
+        let mut connector = TestConnector::open(server.address(), &session, "").await.unwrap();
+        for _ in 0..8 {
+            connector.send_text(&frame).await;
+        }
+        connector.send(&said_over(&number.to_string(), "c", "1", "hello")).await;
+        let answer = loop {
+            match connector.hear().await {
+                Heard::Event(event) if event["causationid"] == "1" => break event,
+                Heard::Closed(code) => unreachable!("closed with {code:?}"),
+                Heard::Event(_) | Heard::Text(_) => {}
+            }
+        };
+        assert_eq!(answer["data"]["code"], "too_many_requests", "{frame}");
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_sends_nothing_readable_is_closed() {
+    let server = ServerSetup::echoing().start().await;
+    let mut connector = TestConnector::connect(&server, "").await;
+    for _ in 0..99 {
+        connector.send_text("{").await;
+    }
+    for _ in 0..99 {
+        assert_eq!(connector.event().await["data"]["code"], "invalid_json");
+    }
+    connector.send_text("ping").await;
+    assert_eq!(connector.hear().await, Heard::Text("pong".to_owned()), "a good frame begins anew");
+    for _ in 0..100 {
+        connector.send_text("{").await;
+    }
+    let closed = loop {
+        if let Heard::Closed(code) = connector.hear().await {
+            break code;
+        }
+    };
+    assert_eq!(closed, Some(1008));
+}

@@ -125,3 +125,48 @@ async fn a_listed_channel_goes_to_the_source_that_is_named_after_it() {
     own.send(&said_over("work", "main", "2", "hello")).await;
     assert_eq!(own.event().await["data"]["text"], "You said: hello");
 }
+
+#[tokio::test]
+async fn a_key_takes_no_name_of_a_source_that_has_a_key_and_has_not_spoken() {
+    let server = telling("slack").start().await;
+    let (slack, thiefs) = (key_for(&server, "slack").await, key_for(&server, "urn:connector:a").await);
+    let refused = ask_session(&server, &thiefs, "?connectorId=slack").await;
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    let mut thief = open(&server, &thiefs, "").await;
+    thief.send(&claiming("urn:connector:a", "slack", "1")).await;
+    let told = thief.event().await;
+    assert_eq!(told["data"]["code"], "forbidden", "{told}");
+    let why = "the name slack belongs to another connector (slack); choose another connectorId";
+    assert_eq!(told["data"]["message"], why);
+    let bearer = format!("Bearer {slack}");
+    let sending = server.request("POST", "/ingest").without_key().header("authorization", &bearer);
+    let first = sending.json(&with(saying("2", "hello"), "source", json!("slack"))).send().await;
+    assert_eq!(first.status, 202, "{}", first.text());
+    server.ended(first.json()["eventId"].as_str().unwrap()).await;
+    let claim = with(saying("3", "tell"), "source", json!("cli"));
+    server.answered(&claim).await;
+    assert_eq!(thief.so_far().await, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn a_refused_name_says_who_has_it_and_how_it_is_freed() {
+    let server = ServerSetup::echoing().start().await;
+    let early = key_for(&server, "urn:connector:a").await;
+    let mut first = open(&server, &early, "").await;
+    first.send(&claiming("urn:connector:a", "slack", "1")).await;
+    first.event().await;
+    let slack = key_for(&server, "slack").await;
+    let bearer = format!("Bearer {slack}");
+    let say = async |id: &str| {
+        let sending = server.request("POST", "/ingest").without_key().header("authorization", &bearer);
+        sending.json(&with(saying(id, "hello"), "source", json!("slack"))).send().await
+    };
+    let refused = say("2").await;
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    let words = "the name slack belongs to another connector (urn:connector:a); choose another connectorId, or free \
+                 the name with `cortex connector unbind urn:connector:a`";
+    assert!(refused.text().contains(words), "{}", refused.text());
+    let unbound = server.post("/api/v2/connectors/unbind", &json!({ "source": "urn:connector:a" })).await;
+    assert_eq!(unbound.status, 200, "{}", unbound.text());
+    assert_eq!(say("3").await.status, 202);
+}

@@ -3,6 +3,9 @@
 use cortex_testkit::{ServerSetup, TestConnector, eventually, said_over};
 use serde_json::{Value, json};
 
+/// Previews that one key may have at once.
+const PREVIEWS: usize = 64;
+
 #[tokio::test]
 async fn a_session_that_asked_for_it_sees_the_answer_grow() {
     let script = json!({ "otherwise": { "deltas": ["one ", "two ", "three ", "four ", "five ", "six"], "delayMs": 50 } });
@@ -26,6 +29,59 @@ async fn a_session_that_asked_for_it_sees_the_answer_grow() {
     let mut silent = TestConnector::connect(&server, "").await;
     silent.send(&said_over("other", "c", "7", "count")).await;
     assert_eq!(silent.event().await["type"], "assistant.message.outbound", "nobody asked for deltas here");
+}
+
+/// How many pieces of the answer to this event are shown before it is whole.
+async fn shown_until(connector: &mut TestConnector, id: &str) -> usize {
+    let mut pieces = 0;
+    loop {
+        let event = connector.event().await;
+        match event["type"].as_str().unwrap() {
+            "assistant.message.delta" => pieces += usize::from(event["causationid"] == id),
+            _ if event["causationid"] == id => return pieces,
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn previews_of_one_key_are_bounded_and_every_answer_still_comes() {
+    let script = json!({
+        "answers": [
+            { "when": { "contains": "hold" }, "deltas": ["a", "b"], "delayMs": 3_600_000 },
+            { "when": { "contains": "count" }, "deltas": ["one ", "two ", "three"], "delayMs": 50 },
+        ],
+        "otherwise": { "say": "ok" },
+    });
+    let server = ServerSetup::scripted(script).start().await;
+    // One answer takes an hour, and all others of its conversation wait behind it: each is watched for as long.
+    let mut first = TestConnector::of_owner(&server, "?stream=1").await;
+    let mut second = TestConnector::of_owner(&server, "?stream=1").await;
+    for number in 0..PREVIEWS / 2 {
+        first.send(&said_over("m", "held", &format!("a{number}"), "hold")).await;
+        second.send(&said_over("m", "held", &format!("b{number}"), "hold")).await;
+    }
+    // A pong comes behind everything that was sent before.
+    first.so_far().await;
+    second.so_far().await;
+    first.send(&said_over("m", "other", "x1", "count")).await;
+    assert_eq!(shown_until(&mut first, "x1").await, 0, "there is no room for one more");
+    let mut stranger = TestConnector::connect(&server, "?stream=1").await;
+    stranger.send(&said_over("n", "other", "s1", "count")).await;
+    assert!(shown_until(&mut stranger, "s1").await > 0, "what one key holds is nothing to others");
+    // Whoever goes makes room.
+    drop(second);
+    let mut number = 1;
+    let pieces = loop {
+        number += 1;
+        let id = format!("x{number}");
+        first.send(&said_over("m", "other", &id, "count")).await;
+        let pieces = shown_until(&mut first, &id).await;
+        if pieces > 0 || number > 100 {
+            break pieces;
+        }
+    };
+    assert!(pieces > 0);
 }
 
 fn asking() -> ServerSetup {

@@ -86,6 +86,21 @@ async fn an_event_that_waits_for_a_person_is_settled_once_he_answered() {
 }
 
 #[tokio::test]
+async fn an_event_that_is_sent_again_and_again_is_settled_once() {
+    let slow = json!({ "otherwise": { "say": "Done.", "delayMs": 1_500 } });
+    let server = ServerSetup::scripted(slow).start().await;
+    let mut connector = TestConnector::of_owner(&server, "?receipts=1").await;
+    for is_again in [false, true, true] {
+        connector.send(&said_over("m", "c", "1", "hello")).await;
+        assert_eq!(next_of(&mut connector, "accepted").await["data"]["duplicate"], is_again);
+    }
+    let mut kinds = vec![connector.event().await["type"].clone(), connector.event().await["type"].clone()];
+    kinds.sort_by_key(Value::to_string);
+    assert_eq!(kinds, ["assistant.message.outbound", "assistant.message.settled"]);
+    assert_eq!(connector.so_far().await, [] as [Value; 0]);
+}
+
+#[tokio::test]
 async fn nobody_gets_receipts_unasked() {
     let server = ServerSetup::echoing().start().await;
     let mut connector = TestConnector::of_owner(&server, "").await;

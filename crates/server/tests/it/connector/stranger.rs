@@ -1,8 +1,9 @@
 //! A program without a key: it talks in a namespace of its own, whatever it calls itself.
 
 use crate::sample::{asking, jobs, saying, with};
-use cortex_testkit::{Heard, ServerSetup, TestConnector, eventually, said_over};
+use cortex_testkit::{FrozenTime, Heard, ServerSetup, TestConnector, eventually, said_over};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// An event that claims to come from this source.
 fn claiming(source: &str, name: &str, id: &str, text: &str) -> Value {
@@ -173,4 +174,118 @@ async fn a_new_key_for_a_source_ends_the_sockets_of_whom_it_was_trusted_to() {
     let session = request.header("authorization", &format!("Bearer {key}")).send().await;
     let mut keyed = TestConnector::open(server.address(), &session.text(), "?ack=1").await.unwrap();
     assert_eq!(keyed.event().await["data"]["text"], "You said: hello", "what was not acked is its own now");
+}
+
+#[tokio::test]
+async fn the_end_of_a_key_brings_no_trust_back() {
+    let mut server = ServerSetup::echoing().start().await;
+    let mut connector = TestConnector::connect(&server, "").await;
+    connector.send(&said_over("m", "c", "0", "hello")).await;
+    connector.event().await;
+    let trust = json!({ "connectorId": "m" });
+    assert_eq!(server.post("/api/v2/connectors/trust", &trust).await.status, 200);
+    let wanted = json!({ "name": "m", "source": "urn:connector:m" });
+    let made = server.post("/api/v2/keys", &wanted).await.json();
+    assert_eq!(made["untrusted"], json!(["m"]), "it is said who is out: {made}");
+    let local = async |server: &cortex_testkit::RunningTestServer| {
+        server.get("/api/v2/connectors").await.json()["local"][0].clone()
+    };
+    assert_eq!(local(&server).await["trustedSource"], Value::Null);
+    let refused = server.post("/api/v2/connectors/trust", &trust).await;
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert_eq!(server.post("/api/v2/keys/revoke", &json!({ "key": "m" })).await.status, 200);
+    for time in ["at once", "after a restart"] {
+        assert_eq!(local(&server).await["trustedSource"], Value::Null, "{time}");
+        let mut again = TestConnector::connect(&server, "?connectorId=m").await;
+        again.send(&said_over("m", "c", time, "me again")).await;
+        again.event().await;
+        let row = server.get("/api/v2/inbox").await.json()["items"][0].clone();
+        assert_eq!(row["source"], "local:m", "{time}: {row}");
+        server.restart().await;
+    }
+    assert_eq!(server.post("/api/v2/connectors/trust", &trust).await.status, 200, "the owner says so anew");
+    let again = server.post("/api/v2/keys", &wanted).await.json();
+    assert_eq!(again["untrusted"], json!(["m"]), "{again}");
+    assert_eq!(
+        server.post("/api/v2/keys", &json!({ "name": "n", "source": "n" })).await.json().get("untrusted"),
+        None
+    );
+}
+
+#[tokio::test]
+async fn trust_goes_to_the_source_that_was_shown_or_to_none() {
+    let server = ServerSetup::echoing().start().await;
+    let say = async |source: &str, name: &str, id: &str| {
+        let mut stranger = TestConnector::connect(&server, "").await;
+        stranger.send(&claiming(source, name, id, "hello")).await;
+        stranger.event().await;
+    };
+    say("urn:bot", "bot", "1").await;
+    let shown = server.get("/api/v2/connectors").await.json()["local"][0].clone();
+    assert_eq!((&shown["source"], shown.get("otherSource")), (&json!("urn:bot"), None), "{shown}");
+    say("whatsapp", "bot", "2").await;
+    let trust = async |body: &Value| server.post("/api/v2/connectors/trust", body).await;
+    let refused = trust(&json!({ "connectorId": "bot" })).await;
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    for word in ["urn:bot", "whatsapp", "--source"] {
+        assert!(refused.text().contains(word), "{word}: {}", refused.text());
+    }
+    let shown = server.get("/api/v2/connectors").await.json()["local"][0].clone();
+    assert_eq!((&shown["source"], &shown["otherSource"]), (&json!("urn:bot"), &json!("whatsapp")), "{shown}");
+    let trusted = trust(&json!({ "connectorId": "bot", "source": "urn:bot" })).await.json();
+    assert_eq!(trusted["trustedSource"], "urn:bot");
+    for (source, name, reason) in [
+        ("urn:y", "cli", "the name cli belongs to the server itself; give the program another connectorId"),
+        ("openai", "aid", "the source openai belongs to the server itself; give the program another source"),
+    ] {
+        say(source, name, name).await;
+        let refused = trust(&json!({ "connectorId": name })).await;
+        assert_eq!(refused.status, 409, "{}", refused.text());
+        assert!(refused.text().contains(reason), "{name}: {}", refused.text());
+    }
+}
+
+#[tokio::test]
+async fn a_connector_that_is_forgotten_leaves_the_list_until_it_comes_again() {
+    let server = ServerSetup::echoing().start().await;
+    let forget = async || server.post("/api/v2/connectors/forget", &json!({ "connectorId": "m" })).await;
+    assert_eq!(forget().await.status, 404, "nobody came yet");
+    let session = TestConnector::session(&server, "").await;
+    let mut connector = TestConnector::open(server.address(), &session, "").await.unwrap();
+    connector.send(&said_over("m", "c", "0", "hello")).await;
+    connector.event().await;
+    let forgotten = forget().await;
+    assert_eq!((forgotten.status, &forgotten.json()["connectorId"]), (200, &json!("m")));
+    assert_eq!(connector.hear().await, Heard::Closed(Some(4401)));
+    let mut again = TestConnector::open(server.address(), &session, "").await.unwrap();
+    assert_eq!(again.hear().await, Heard::Closed(Some(4401)), "its session is over, too");
+    let list = server.get("/api/v2/connectors").await.json();
+    assert_eq!(list.get("local"), None, "{list}");
+    assert_eq!(server.get("/api/v2/status").await.json().get("untrustedConnectors"), None);
+    let mut again = TestConnector::connect(&server, "").await;
+    again.send(&said_over("m", "c", "1", "hello")).await;
+    again.event().await;
+    assert_eq!(server.get("/api/v2/status").await.json()["untrustedConnectors"], json!(["m"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_visit_of_a_program_without_a_key_is_told() {
+    let time = FrozenTime::hold();
+    let server = ServerSetup::echoing().at(&time).start().await;
+    let mut first = TestConnector::connect(&server, "").await;
+    first.send(&said_over("m", "c", "0", "hello")).await;
+    first.event().await;
+    let seen = async || {
+        let list = server.get("/api/v2/connectors").await.json();
+        list["local"][0]["lastSeenAt"].as_str().unwrap().to_owned()
+    };
+    let at_first = seen().await;
+    time.advance(Duration::from_secs(20)).await;
+    // A session that is bound when it is opened says nothing about itself any more.
+    let second = TestConnector::connect(&server, "?connectorId=m").await;
+    let at_second =
+        eventually("another visit", async || Some(seen().await).filter(|at| *at > at_first)).await;
+    time.advance(Duration::from_secs(20)).await;
+    second.close().await;
+    eventually("its end", async || Some(seen().await).filter(|at| *at > at_second)).await;
 }

@@ -131,3 +131,24 @@ async fn a_session_survives_a_restart_of_the_server() {
     connector.send(&said_over("m", "c", "1", "still there?")).await;
     assert_eq!(connector.event().await["data"]["text"], "You said: still there?");
 }
+
+#[tokio::test]
+async fn a_session_that_the_owner_opened_ends_with_the_key_that_opened_it() {
+    let mut server = ServerSetup::echoing().start().await;
+    let (owners, keyless) =
+        (server.get("/connector").await.text(), TestConnector::session(&server, "").await);
+    server.restart().await;
+    let mut connector = TestConnector::open(server.address(), &owners, "").await.unwrap();
+    connector.send(&said_over("m", "c", "1", "with my key")).await;
+    assert_eq!(connector.event().await["data"]["text"], "You said: with my key");
+    server.restart_with_owner_key("another-key-of-the-owner-0123456789").await;
+    for _ in 0..2 {
+        let mut thief = TestConnector::open(server.address(), &owners, "").await.unwrap();
+        assert_eq!(thief.hear().await, Heard::Closed(Some(4401)), "whoever has the session has no key");
+    }
+    server.restart_with_owner_key(cortex_testkit::OWNER_KEY).await;
+    let mut thief = TestConnector::open(server.address(), &owners, "").await.unwrap();
+    assert_eq!(thief.hear().await, Heard::Closed(Some(4401)), "it was closed for good");
+    let mut other = TestConnector::open(server.address(), &keyless, "").await.unwrap();
+    assert!(other.is_alive().await, "it was opened without that key");
+}

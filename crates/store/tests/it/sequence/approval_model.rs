@@ -2,10 +2,10 @@
 
 use super::inbox_model::InboxModel;
 use super::outbox_model::OutboxModel;
-use cortex_store::AskedApproval;
+use cortex_store::{AskedApproval, Suspended};
 use cortex_types::{
     Approval, ApprovalId, ApprovalStatus, Decision, GrantId, InboxStatus, Millis, NewApproval, NewReply,
-    asked_line,
+    asked_line, is_local,
 };
 
 #[derive(Clone)]
@@ -54,7 +54,16 @@ pub(super) struct Around<'a> {
 }
 
 impl ApprovalModel {
-    pub(super) fn suspend(&mut self, event: usize, asked: Vec<AskedApproval>, around: Around<'_>) {
+    pub(super) fn suspend(
+        &mut self,
+        event: usize,
+        asked: Vec<AskedApproval>,
+        around: Around<'_>,
+    ) -> Suspended {
+        let room = self.room(event, around.inbox);
+        if asked.len() > room {
+            return Suspended::TooMany { room };
+        }
         around.inbox.wait(event, u32::try_from(asked.len()).unwrap());
         for AskedApproval { approval, prompt } in asked {
             let origin = around.inbox.events[event].origin();
@@ -67,6 +76,20 @@ impl ApprovalModel {
                 line,
             });
         }
+        Suspended::Waits
+    }
+
+    /// A program without a key has four open questions, and all of them together sixteen.
+    fn room(&self, event: usize, inbox: &InboxModel) -> usize {
+        let source = |event: usize| inbox.events[event].new.source.as_str();
+        if !is_local(source(event)) {
+            return usize::MAX;
+        }
+        let open = self.questions.iter().filter(|question| question.status == ApprovalStatus::Pending);
+        let strangers: Vec<&str> =
+            open.map(|question| source(question.event)).filter(|source| is_local(source)).collect();
+        let own = strangers.iter().filter(|stranger| **stranger == source(event)).count();
+        16_usize.saturating_sub(strangers.len()).min(4_usize.saturating_sub(own))
     }
 
     pub(super) fn resolve(

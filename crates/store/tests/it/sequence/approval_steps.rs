@@ -30,11 +30,10 @@ impl World {
         let row = self.row_of(index)?;
         let (steps, asked) = self.questions_of(index, &row, suspend);
         let suspension = Suspension { steps, asked: asked.clone(), ..Suspension::default() };
-        self.store.approvals().suspend(&row, suspension, self.now).await.map_err(told)?;
+        let found = self.store.approvals().suspend(&row, suspension, self.now).await.map_err(told)?;
         let now = self.now;
         let Models { inbox, outbox, approvals, .. } = &mut self.models;
-        approvals.suspend(index, asked, Around { inbox, outbox, now });
-        Ok(())
+        same("a suspension", &found, &approvals.suspend(index, asked, Around { inbox, outbox, now }))
     }
 
     pub(super) async fn killed_in_suspend(&mut self, suspend: &Suspend, after: &mut Models) -> TempDir {

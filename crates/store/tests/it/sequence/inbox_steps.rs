@@ -104,7 +104,7 @@ impl World {
     }
 
     async fn claim(&mut self, limit: u32) -> Checked<Vec<EventId>> {
-        let claimed = self.store.inbox().claim_next(limit, self.now).await.map_err(told)?;
+        let claimed = self.store.inbox().claim_next(limit, self.now).await.map_err(told)?.whole;
         let ids: Vec<EventId> = claimed.iter().map(|claimed| claimed.event.id.clone()).collect();
         for id in &ids {
             self.promises.claimed(id, &self.seen)?;

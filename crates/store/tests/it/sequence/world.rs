@@ -323,8 +323,15 @@ impl World {
     }
 
     async fn approvals(&self) -> Checked<Vec<Approval>> {
-        let found = self.store.approvals().list(false, u32::MAX).await.map_err(told)?;
-        Ok(found.into_iter().filter(|row| self.is_ours(&row.topic)).collect())
+        let (mut found, mut page) = (Vec::new(), PageRequest::newest(u32::MAX));
+        loop {
+            let next = self.store.approvals().list(false, page).await.map_err(told)?;
+            found.extend(next.rows.into_iter().filter(|row| self.is_ours(&row.topic)));
+            if next.next_before.is_none() {
+                return Ok(found);
+            }
+            page.before = next.next_before;
+        }
     }
 
     fn is_ours(&self, topic: &TopicRef) -> bool {

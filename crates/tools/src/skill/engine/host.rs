@@ -3,6 +3,9 @@
 use super::value;
 use super::{EngineWire, StopFlag};
 use crate::skill::fetch::{Bytes, SkillRequest};
+use crate::skill::tally::{
+    FETCHES_AT_ONCE_MAX, FETCHES_MAX, LOG_CHARS_MAX, LOG_LINES_MAX, REQUEST_BYTES_MAX,
+};
 use crate::skill::wire::{EngineSetup, FromEngine, LogLevel};
 use cortex_store::{SkillDb, SkillDbError, SkillDbValue};
 use jiff::Timestamp;
@@ -18,11 +21,6 @@ use std::time::{Duration, Instant};
 use url::{Url, form_urlencoded, quirks};
 
 const TIMERS_MAX: usize = 1_000;
-const FETCHES_MAX: u32 = 100;
-const FETCHES_AT_ONCE_MAX: usize = 16;
-const REQUEST_BYTES_MAX: usize = 1024 * 1024;
-const LOG_LINES_MAX: u32 = 500;
-const LOG_CHARS_MAX: usize = 4_000;
 const RANDOM_BYTES_MAX: usize = 65_536;
 const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -236,7 +236,7 @@ async fn perform(store: &TempStore, change: &Planned, now: Millis) -> Result<Str
         }
         Planned::Say(text) => {
             store.inbox().accept(new_event(&topic("test", "a"), text), now).await?;
-            let claimed = store.inbox().claim_next(1, now).await?.remove(0);
+            let claimed = store.inbox().claim_next(1, now).await?.whole.remove(0);
             store
                 .turns()
                 .finish_turn(&claimed.event, answered("[silence]", Vec::new()), Vec::new(), now)
