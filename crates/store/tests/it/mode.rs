@@ -219,7 +219,7 @@ async fn waiting_for_matrix(store: &TempStore) -> OutboxId {
     let room = topic("urn:connector:matrix-1", "room");
     let said = NewEvent { channel: Some("matrix-1".to_owned()), ..new_event(&room, "hello") };
     store.inbox().accept(said, NOW).await.unwrap();
-    let event = store.inbox().claim_next(10, NOW).await.unwrap().remove(0).event;
+    let event = store.inbox().claim_next(10, NOW).await.unwrap().whole.remove(0).event;
     let reply = new_reply(&room, "hi");
     let id = reply.id.clone();
     store.turns().finish_turn(&event, answered("hi", vec![reply]), Vec::new(), NOW).await.unwrap();
