@@ -80,6 +80,10 @@ pub struct UnbindRequest {
 pub struct UnbindAnswer {
     pub source: String,
     pub channel: String,
+    /// Messages that wait for the next connector of this source.
+    pub waiting: u64,
+    /// Messages that its mode no longer lets out; they have ended.
+    pub suppressed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -4,15 +4,17 @@ use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_objec
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
+use crate::sampling::{SamplingNames, sampling_fields};
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
-use cortex_types::{ChatRequest, FinishReason, Sampling, TokenUsage, ToolSpec};
+use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(crate) const BASE_URL: &str = "https://api.anthropic.com";
+const SAMPLING_NAMES: SamplingNames = SamplingNames { top_p: "top_p", stop: "stop_sequences" };
 /// This wire has no default of its own.
 const MAX_TOKENS: u32 = 8_192;
 
@@ -102,15 +104,8 @@ fn body(model: &str, request: &ChatRequest) -> Value {
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(tool).collect();
     }
-    let Sampling { temperature, top_p, stop } = &request.sampling;
-    if let Some(temperature) = temperature {
-        body["temperature"] = json!(temperature);
-    }
-    if let Some(top_p) = top_p {
-        body["top_p"] = json!(top_p);
-    }
-    if !stop.is_empty() {
-        body["stop_sequences"] = json!(stop);
+    for (name, value) in sampling_fields(&request.sampling, &SAMPLING_NAMES) {
+        body[name] = value;
     }
     body
 }

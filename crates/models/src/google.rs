@@ -4,14 +4,16 @@ use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_objec
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
+use crate::sampling::{SamplingNames, sampling_fields};
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
-use cortex_types::{ChatRequest, FinishReason, Sampling, TokenUsage, ToolSpec};
+use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub(crate) const BASE_URL: &str = "https://generativelanguage.googleapis.com";
+const SAMPLING_NAMES: SamplingNames = SamplingNames { top_p: "topP", stop: "stopSequences" };
 
 pub(crate) struct Google {
     endpoint: Endpoint,
@@ -97,15 +99,9 @@ fn body(model: &str, request: &ChatRequest) -> Value {
         let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
         body["tools"] = json!([{ "functionDeclarations": declarations }]);
     }
-    let Sampling { temperature, top_p, stop } = &request.sampling;
-    let stop = Some(stop).filter(|stop| !stop.is_empty());
-    let config = [
-        ("maxOutputTokens", request.max_output_tokens.map(|tokens| json!(tokens))),
-        ("temperature", temperature.map(|temperature| json!(temperature))),
-        ("topP", top_p.map(|top_p| json!(top_p))),
-        ("stopSequences", stop.map(|stop| json!(stop))),
-    ];
-    for (name, value) in config.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+    let max_tokens = request.max_output_tokens.map(|tokens| ("maxOutputTokens", json!(tokens)));
+    let sampling = sampling_fields(&request.sampling, &SAMPLING_NAMES);
+    for (name, value) in max_tokens.into_iter().chain(sampling) {
         body["generationConfig"][name] = value;
     }
     body

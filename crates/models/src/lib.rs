@@ -22,6 +22,7 @@ mod probe;
 mod redact;
 mod relay;
 mod retry_after;
+mod sampling;
 mod scripted;
 mod stream;
 mod stub;

@@ -3,9 +3,10 @@
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, PieceStream, RelayWire};
+use crate::sampling::{SamplingNames, sampling_fields};
 use crate::tool_name;
 use async_trait::async_trait;
-use cortex_types::{ChatMessage, ChatRequest, Sampling, ToolCall, ToolSpec};
+use cortex_types::{ChatMessage, ChatRequest, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,6 +17,7 @@ use decode::Chunks;
 mod decode;
 
 pub(crate) const BASE_URL: &str = "https://api.openai.com/v1";
+const SAMPLING_NAMES: SamplingNames = SamplingNames { top_p: "top_p", stop: "stop" };
 /// What a server is asked for when it lists nothing.
 pub(crate) const UNNAMED_MODEL: &str = "default";
 
@@ -85,15 +87,8 @@ impl OpenAi {
             let is_vendor = self.endpoint.host() == Some("api.openai.com");
             body[if is_vendor { "max_completion_tokens" } else { "max_tokens" }] = json!(tokens);
         }
-        let Sampling { temperature, top_p, stop } = &request.sampling;
-        if let Some(temperature) = temperature {
-            body["temperature"] = json!(temperature);
-        }
-        if let Some(top_p) = top_p {
-            body["top_p"] = json!(top_p);
-        }
-        if !stop.is_empty() {
-            body["stop"] = json!(stop);
+        for (name, value) in sampling_fields(&request.sampling, &SAMPLING_NAMES) {
+            body[name] = value;
         }
         body
     }

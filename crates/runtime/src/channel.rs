@@ -1,7 +1,7 @@
 //! Channels: what each may do now, where an answer for another one goes, and what was held back.
 
 use crate::runtime::Parts;
-use cortex_store::{ChannelState, ShadowedEvent, StoreError};
+use cortex_store::{ChannelState, Forgotten, ShadowedEvent, StoreError};
 use cortex_types::{
     ChannelMode, ChannelSettings, Event, NameRefusal, Speaker, TopicRef, is_local, is_machine_channel,
 };
@@ -51,17 +51,16 @@ impl ChannelDesk {
         self.0.store.channels().check_name(source.to_owned(), channel.to_owned()).await
     }
 
-    /// What comes from `source` may be another channel from now on, for a connector that was renamed; gives the channel
-    /// that it was.
-    pub async fn forget_source(&self, source: &str) -> Result<Option<String>, StoreError> {
-        let channel = self.0.store.channels().forget_source(source.to_owned()).await?;
+    /// What comes from `source` may be another channel from now on, for a connector that was renamed.
+    pub async fn forget_source(&self, source: &str) -> Result<Option<Forgotten>, StoreError> {
+        let forgotten = self.0.store.channels().forget_source(source.to_owned(), self.0.clock.now()).await?;
         self.0.channels.send_modify(|settings| {
             let mut known = ChannelSettings::clone(settings);
             known.sources.remove(source);
             *settings = Arc::new(known);
         });
         self.0.arrived.notify_one();
-        Ok(channel)
+        Ok(forgotten)
     }
 
     pub fn settings(&self) -> Arc<ChannelSettings> {

@@ -1,6 +1,6 @@
 //! Channels: their modes, checked wherever something would be sent, and a line about what goes on in each.
 
-use crate::{Store, StoreError, connector, outbox, topic};
+use crate::{Store, StoreError, outbox, topic};
 use cortex_types::limits::LIST_ROWS_MAX;
 use cortex_types::{
     Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, Millis, ModeTable, NameRefusal, TopicRef,
@@ -9,6 +9,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+mod name;
+
+use name::{check_name, learn_source};
 
 /// Transitions of channels.
 pub struct Channels<'a>(pub(crate) &'a Store);
@@ -30,6 +34,17 @@ pub struct ChannelLine {
     pub channel: String,
     pub summary: String,
     pub last_message_at: Millis,
+}
+
+/// A source whose channel was forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The channel that it was.
+    pub channel: String,
+    /// Messages that still wait for a connector of it.
+    pub waiting: u64,
+    /// Messages that may no longer leave.
+    pub suppressed: u64,
 }
 
 /// A topic in which nothing was said for a while.
@@ -66,18 +81,10 @@ impl Channels<'_> {
         self.0.read(move |connection| check_name(connection, &source, &channel)).await
     }
 
-    /// Forgets which channel a source is; gives the channel that it was.
-    pub async fn forget_source(&self, source: String) -> Result<Option<String>, StoreError> {
-        self.0
-            .write(move |connection| {
-                let channel = connection
-                    .prepare_cached("DELETE FROM channel_sources WHERE source = ?1 RETURNING channel")?
-                    .query_row([source], |row| row.get(0))
-                    .optional()?;
-                topic::refresh_all(connection)?;
-                Ok(channel)
-            })
-            .await
+    /// Forgets which channel a source is. What waits for it and may no longer leave is suppressed with it, as when modes
+    /// change; the rest waits for the next connector of the source.
+    pub async fn forget_source(&self, source: String, now: Millis) -> Result<Option<Forgotten>, StoreError> {
+        self.0.write(move |connection| forget_source(connection, &source, now)).await
     }
 
     /// The channel of each source that was learned.
@@ -136,46 +143,6 @@ impl Channels<'_> {
             })
             .await
     }
-}
-
-fn learn_source(
-    connection: &Connection,
-    source: String,
-    channel: String,
-) -> Result<Result<(), NameRefusal>, StoreError> {
-    if let Some(known) = StoredModes(connection).learned(&source)? {
-        let bound = || NameRefusal::Bound { of: source.clone(), channel: known.to_string() };
-        return Ok(if *known == channel { Ok(()) } else { Err(bound()) });
-    }
-    if let refused @ Err(_) = check_name(connection, &source, &channel)? {
-        return Ok(refused);
-    }
-    connection
-        .prepare_cached("INSERT INTO channel_sources(source, channel) VALUES (?1, ?2)")?
-        .execute([source, channel])?;
-    topic::refresh_all(connection)?;
-    Ok(Ok(()))
-}
-
-/// A name is in use when another source was learned to be it, or when there is a source of that name: it spoke or was
-/// spoken to, or it has a key and will.
-fn check_name(
-    connection: &Connection,
-    source: &str,
-    channel: &str,
-) -> Result<Result<(), NameRefusal>, StoreError> {
-    let taken = |by: String| NameRefusal::Taken { channel: channel.to_owned(), by };
-    let learned: Option<String> = connection
-        .prepare_cached("SELECT source FROM channel_sources WHERE channel = ?2 AND source <> ?1")?
-        .query_row([source, channel], |row| row.get(0))
-        .optional()?;
-    if let Some(by) = learned {
-        return Ok(Err(taken(by)));
-    }
-    let mut topics = connection.prepare_cached("SELECT 1 FROM topics WHERE source = ?1 LIMIT 1")?;
-    let is_anothers =
-        source != channel && (topics.exists([channel])? || connector::is_guarded(connection, channel)?);
-    Ok(if is_anothers { Err(taken(channel.to_owned())) } else { Ok(()) })
 }
 
 /// Why nothing may leave for `target` on behalf of this event, if one led to it; `None` when it may (invariant 6).
@@ -276,6 +243,26 @@ fn set_modes(connection: &Connection, settings: &ChannelSettings, now: Millis) -
         topic::refresh_all(connection)?;
     }
     suppress_waiting(connection, now)
+}
+
+fn forget_source(
+    connection: &Connection,
+    source: &str,
+    now: Millis,
+) -> Result<Option<Forgotten>, StoreError> {
+    let channel = connection
+        .prepare_cached("DELETE FROM channel_sources WHERE source = ?1 RETURNING channel")?
+        .query_row([source], |row| row.get(0))
+        .optional()?;
+    let Some(channel) = channel else { return Ok(None) };
+    topic::refresh_all(connection)?;
+    let suppressed = suppress_waiting(connection, now)? as u64;
+    let waiting = connection
+        .prepare_cached(
+            "SELECT count(*) FROM outbox_messages WHERE source = ?1 AND status IN ('pending', 'leased')",
+        )?
+        .query_row([source], |row| row.get(0))?;
+    Ok(Some(Forgotten { channel, waiting, suppressed }))
 }
 
 fn all_modes(connection: &Connection) -> Result<Vec<(String, String)>, StoreError> {

@@ -52,7 +52,7 @@ pub use approval::{
 pub use audit::AuditRow;
 pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log};
 pub use capacity::{Full, StoreLimits, StoreUse};
-pub use channel::{ChannelLine, ChannelState, Channels, IdleTopic};
+pub use channel::{ChannelLine, ChannelState, Channels, Forgotten, IdleTopic};
 pub use checkup::{Checkup, HomeCounts, check_up};
 pub use connector::{ConnectorBinding, ConnectorSession, Connectors, LocalConnector, SessionOpener, Trusted};
 pub use error::StoreError;

@@ -134,27 +134,35 @@ fn database_text(path: &std::path::Path) -> String {
     text
 }
 
-/// In order when it is looked at first, and not when somebody is to be asked.
-#[derive(Default)]
-struct Fading(AtomicUsize);
+/// A tool that does nothing but look at its arguments, in this way.
+struct Looking<F>(F);
 
 #[async_trait]
-impl ToolRunner for Fading {
+impl<F> ToolRunner for Looking<F>
+where
+    F: Fn() -> Result<Option<String>, ToolCallError> + Send + Sync,
+{
     async fn prepare(
         &self,
         _: &ToolName,
         arguments: &str,
         _: &CallContext,
     ) -> Result<PreparedArguments, ToolCallError> {
-        match self.0.fetch_add(1, Ordering::SeqCst) {
-            0 => Ok(PreparedArguments { arguments_json: arguments.to_owned(), preview: None }),
-            _ => Err(ToolCallError::NotRun("that time has passed".to_owned())),
-        }
+        Ok(PreparedArguments { arguments_json: arguments.to_owned(), preview: (self.0)()? })
     }
 
     async fn run(&self, _: &ToolName, _: &str, _: &CallContext) -> Result<ToolOutcome, ToolCallError> {
         Ok(ToolOutcome { text: "ran".to_owned() })
     }
+}
+
+/// In order when it is looked at first, and not when somebody is to be asked.
+fn fading() -> Arc<dyn ToolRunner> {
+    let looks = AtomicUsize::new(0);
+    Arc::new(Looking(move || match looks.fetch_add(1, Ordering::SeqCst) {
+        0 => Ok(None),
+        _ => Err(ToolCallError::NotRun("that time has passed".to_owned())),
+    }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +172,7 @@ async fn a_call_that_is_out_of_order_by_the_time_of_the_question_is_told_and_nob
         [] => called(&[("1", "fading__do", "{}")]),
         told => said(&told.join("; ")),
     });
-    let fading = Arc::new(Fading::default()) as Arc<dyn ToolRunner>;
+    let fading = fading();
     let tools = move || {
         let tool = definition("fading.do", "Fades.", Mutation::Mutates);
         Registry::builder().add(tool, Arc::clone(&fading)).unwrap()
@@ -176,22 +184,8 @@ async fn a_call_that_is_out_of_order_by_the_time_of_the_question_is_told_and_nob
 }
 
 /// Says a lot about a call.
-struct Wordy;
-
-#[async_trait]
-impl ToolRunner for Wordy {
-    async fn prepare(
-        &self,
-        _: &ToolName,
-        arguments: &str,
-        _: &CallContext,
-    ) -> Result<PreparedArguments, ToolCallError> {
-        Ok(PreparedArguments { arguments_json: arguments.to_owned(), preview: Some("w".repeat(1_312)) })
-    }
-
-    async fn run(&self, _: &ToolName, _: &str, _: &CallContext) -> Result<ToolOutcome, ToolCallError> {
-        Ok(ToolOutcome { text: "ran".to_owned() })
-    }
+fn wordy() -> Arc<dyn ToolRunner> {
+    Arc::new(Looking(|| Ok(Some("w".repeat(1_312)))))
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,7 +194,7 @@ async fn a_preview_of_1312_characters_is_shown_in_full_wherever_there_is_room() 
     let far = FarSide::listen().await.answer_all(|_| called(&[("1", "wordy__do", r#"{"a":1}"#)]));
     let tools = move || {
         let tool = definition("wordy.do", "Talks.", Mutation::Mutates);
-        Registry::builder().add(tool, Arc::new(Wordy) as Arc<dyn ToolRunner>).unwrap()
+        Registry::builder().add(tool, wordy()).unwrap()
     };
     let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time).tools(tools).start().await;
     let id = flow.say("a", "hello").await;

@@ -17,7 +17,7 @@ use cortex_api::{
     ConnectorList, ErrorBody, ErrorCode, LocalConnectorRow, TrustRequest, UnbindAnswer, UnbindRequest,
     UntrustRequest,
 };
-use cortex_store::{LocalConnector, Trusted};
+use cortex_store::{Forgotten, LocalConnector, Trusted};
 use cortex_types::{Speaker, is_reserved_source};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -183,10 +183,11 @@ pub(crate) async fn unbind(
     let mut fields = Fields::of(&body);
     let source = fields.name("source");
     fields.finish()?;
-    let channel = app.runtime.channels().forget_source(&source).await?;
-    let channel = channel.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
-    tracing::info!(source, channel, "A source is no longer bound to its channel");
-    Ok(Json(UnbindAnswer { source, channel }))
+    let forgotten = app.runtime.channels().forget_source(&source).await?;
+    let Forgotten { channel, waiting, suppressed } =
+        forgotten.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?;
+    tracing::info!(source, channel, waiting, suppressed, "A source is no longer bound to its channel");
+    Ok(Json(UnbindAnswer { source, channel, waiting, suppressed }))
 }
 
 /// What may be said when a socket is opened.

@@ -213,3 +213,40 @@ async fn a_message_behind_a_turn_waits_while_the_channel_of_its_source_is_off() 
     only_matrix(&store, ChannelMode::Shadow).await;
     assert_eq!(claimed(&store).await, ["tick"]);
 }
+
+/// A message that waits for the source which was learned to be `matrix-1`.
+async fn waiting_for_matrix(store: &TempStore) -> OutboxId {
+    let room = topic("urn:connector:matrix-1", "room");
+    let said = NewEvent { channel: Some("matrix-1".to_owned()), ..new_event(&room, "hello") };
+    store.inbox().accept(said, NOW).await.unwrap();
+    let event = store.inbox().claim_next(10, NOW).await.unwrap().whole.remove(0).event;
+    let reply = new_reply(&room, "hi");
+    let id = reply.id.clone();
+    store.turns().finish_turn(&event, answered("hi", vec![reply]), Vec::new(), NOW).await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn what_waits_for_a_source_that_is_forgotten_is_told_and_never_waits_in_vain() {
+    let source = "urn:connector:matrix-1";
+    let forgotten = |waiting, suppressed| {
+        Some(cortex_store::Forgotten { channel: "matrix-1".to_owned(), waiting, suppressed })
+    };
+    let store = TempStore::create();
+    only_matrix(&store, ChannelMode::Live).await;
+    let message = waiting_for_matrix(&store).await;
+    assert_eq!(store.channels().forget_source(source.to_owned(), NOW).await.unwrap(), forgotten(0, 1));
+    assert_eq!(
+        fate(&store, &message).await.0,
+        OutboxStatus::Suppressed,
+        "it may not leave, and nobody polls"
+    );
+    assert_eq!(store.channels().forget_source(source.to_owned(), NOW).await.unwrap(), None);
+
+    let store = TempStore::create();
+    store.channels().learn_source(source.to_owned(), "matrix-1".to_owned()).await.unwrap().unwrap();
+    let message = waiting_for_matrix(&store).await;
+    assert_eq!(store.channels().forget_source(source.to_owned(), NOW).await.unwrap(), forgotten(1, 0));
+    assert_eq!(fate(&store, &message).await.0, OutboxStatus::Pending);
+    assert_eq!(poll(&store, &poll_of(source), LATER).await.len(), 1, "a connector of another name gets it");
+}

@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 
 /// The offline model calls a tool by its name and says what it answered.
 async fn start(servers: Value) -> RunningTestServer {
-    let servers: McpServers = serde_json::from_value(servers).unwrap();
+    start_with(serde_json::from_value(servers).unwrap()).await
+}
+
+async fn start_with(servers: McpServers) -> RunningTestServer {
     ServerSetup::new(TestModels::Offline)
         .tools(move |tools| {
             tools.mcp_servers = servers.clone();
@@ -83,13 +86,7 @@ async fn a_tool_that_describes_itself_anew_is_held_back_until_it_is_trusted() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (servers, calls) = faults("initialize", folder.path());
-    let mut server = ServerSetup::new(TestModels::Offline)
-        .tools(move |tools| {
-            tools.mcp_servers = servers.clone();
-            tools.mcp = settings();
-        })
-        .start()
-        .await;
+    let mut server = start_with(servers).await;
     until_offered(&server, "faults.whoami", true).await;
     assert_eq!(held_back(&server).await, [""; 0]);
     let event = say(&server, "use faults.reword {}").await;
@@ -128,13 +125,7 @@ async fn a_tool_that_a_server_adds_later_waits_until_it_is_trusted() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (servers, calls) = faults("initialize", folder.path());
-    let mut server = ServerSetup::new(TestModels::Offline)
-        .tools(move |tools| {
-            tools.mcp_servers = servers.clone();
-            tools.mcp = settings();
-        })
-        .start()
-        .await;
+    let mut server = start_with(servers).await;
     until_offered(&server, "faults.grow", true).await;
     let event = say(&server, "use faults.grow {}").await;
     last_reply(&server, &event).await;

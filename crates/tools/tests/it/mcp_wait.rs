@@ -54,6 +54,18 @@ impl Gated {
         std::fs::read_to_string(self.folder.path().join("calls")).unwrap()
     }
 
+    /// A turn whose call of the server waits for a person.
+    async fn asks(&self) -> String {
+        until_offered(&self.server, "faults.note", true).await;
+        let event = say(&self.server, "use faults.note {}").await;
+        eventually("a question", async || {
+            let open = self.server.get("/api/v2/approvals").await.json();
+            open["items"].as_array()?.first().map(drop)
+        })
+        .await;
+        event
+    }
+
     /// Ends the server's process; the next one finds the gate closed.
     async fn kill(&self) {
         let asked = say(&self.server, "use faults.whoami {}").await;
@@ -72,13 +84,7 @@ async fn an_approved_call_waits_for_a_server_that_restarts_and_runs_once() {
         return;
     }
     let mut gated = Gated::start(true, |settings| settings).await;
-    until_offered(&gated.server, "faults.note", true).await;
-    let event = say(&gated.server, "use faults.note {}").await;
-    eventually("a question", async || {
-        let open = gated.server.get("/api/v2/approvals").await.json();
-        open["items"].as_array()?.first().map(drop)
-    })
-    .await;
+    let event = gated.asks().await;
     gated.kill().await;
     approve(&gated.server, &event).await;
     assert_eq!(
@@ -99,13 +105,7 @@ async fn an_approved_call_outlives_a_restart_of_both_sides_and_runs_once() {
         return;
     }
     let mut gated = Gated::start(true, |settings| settings).await;
-    until_offered(&gated.server, "faults.note", true).await;
-    let event = say(&gated.server, "use faults.note {}").await;
-    eventually("a question", async || {
-        let open = gated.server.get("/api/v2/approvals").await.json();
-        open["items"].as_array()?.first().map(drop)
-    })
-    .await;
+    let event = gated.asks().await;
     gated.close();
     gated.server.restart().await;
     assert_eq!(offered(&gated.server, "faults.").await, [Value::Null; 0], "nothing is known of it yet");
@@ -125,13 +125,7 @@ async fn a_call_whose_server_stays_away_is_told_as_not_run() {
     }
     let hurried = |settings| McpSettings { call_wait: Duration::from_millis(300), ..settings };
     let mut gated = Gated::start(true, hurried).await;
-    until_offered(&gated.server, "faults.note", true).await;
-    let event = say(&gated.server, "use faults.note {}").await;
-    eventually("a question", async || {
-        let open = gated.server.get("/api/v2/approvals").await.json();
-        open["items"].as_array()?.first().map(drop)
-    })
-    .await;
+    let event = gated.asks().await;
     gated.kill().await;
     approve(&gated.server, &event).await;
     gated.server.ended(&event).await;

@@ -117,14 +117,19 @@ fn is_refusal(result: &str) -> bool {
     words.iter().any(|word| result.contains(word))
 }
 
-fn spellings(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
-    let model = FarSide::model(|request| {
+/// A model that reads the address it is told to.
+fn reader() -> Result<FarSide> {
+    FarSide::model(|request| {
         let (text, is_result) = last_message(request);
         match text.split_once("read ") {
             Some((_, url)) if !is_result => calls("http__get", &json!({"url": url.trim()})),
             _ => says("well"),
         }
-    })?;
+    })
+}
+
+fn spellings(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let model = reader()?;
     let inside = FarSide::page([127, 0, 0, 1], "inside")?;
     let port = inside.address.port();
     let settings = json!({"providers": model.as_provider(), "toolTimeoutMs": 3_000, "maxParallelTopics": 64});
@@ -185,13 +190,7 @@ pub(super) fn signpost(to: String) -> Result<Signpost> {
 }
 
 fn redirects(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
-    let model = FarSide::model(|request| {
-        let (text, is_result) = last_message(request);
-        match text.split_once("read ") {
-            Some((_, url)) if !is_result => calls("http__get", &json!({"url": url.trim()})),
-            _ => says("well"),
-        }
-    })?;
+    let model = reader()?;
     let inside = FarSide::page([127, 0, 0, 1], "inside")?;
     let open = FarSide::page([127, 0, 0, 3], "open")?;
     let places = [

@@ -4,7 +4,7 @@ use crate::connect;
 use crate::context::Context;
 use crate::escape::for_terminal;
 use crate::exit::{Exit, Failure};
-use cortex_api::UnbindRequest;
+use cortex_api::{UnbindAnswer, UnbindRequest};
 
 /// Forget which channel a source is, so that a renamed connector can use it under its new name
 ///
@@ -23,8 +23,48 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if context.terminal.json {
         context.terminal.print_json(&unbound)?;
     } else {
-        let line = format!("{} is no longer the channel {}", unbound.source, unbound.channel);
-        context.terminal.print(&for_terminal(&line))?;
+        for line in lines(&unbound) {
+            context.terminal.print(&for_terminal(&line))?;
+        }
     }
     Ok(Exit::Ok)
+}
+
+/// What waits is told here, because nobody may ever come for it.
+fn lines(unbound: &UnbindAnswer) -> Vec<String> {
+    let UnbindAnswer { source, channel, waiting, suppressed } = unbound;
+    let mut lines = vec![format!("{source} is no longer the channel {channel}")];
+    if *waiting > 0 {
+        lines.push(format!(
+            "{waiting} of its messages wait for the next connector of this source; \
+             `cortex outbox list --source {source}` shows them, `cortex outbox discard` gives one up"
+        ));
+    }
+    if *suppressed > 0 {
+        lines.push(format!(
+            "{suppressed} of its messages may no longer leave, since the mode of an unlisted channel holds them back; \
+             `cortex outbox list --status suppressed` shows them"
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_or_may_no_longer_leave_is_told() {
+        let told = |waiting, suppressed| {
+            let (source, channel) = ("urn:connector:m".to_owned(), "m".to_owned());
+            lines(&UnbindAnswer { source, channel, waiting, suppressed })
+        };
+        assert_eq!(told(0, 0), ["urn:connector:m is no longer the channel m"]);
+        let [_, waiting, suppressed] = &told(3, 2)[..] else { unreachable!("a line for each") };
+        assert!(
+            waiting.starts_with("3 of its messages wait for the next connector of this source;"),
+            "{waiting}"
+        );
+        assert!(suppressed.starts_with("2 of its messages may no longer leave,"), "{suppressed}");
+    }
 }

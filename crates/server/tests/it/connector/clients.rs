@@ -1,5 +1,6 @@
 //! Other people's CloudEvents and WebSockets, unchanged, against this server.
 
+use super::asking;
 use cortex_testkit::{ForeignClients, ServerSetup};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -26,13 +27,7 @@ async fn events_of_pypi_cloudevents_are_accepted_and_run_the_model_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plain_websocket_client_answers_a_question_with_words_alone() {
-    let arguments = json!({ "cron": "0 9 * * *", "what": "stretch", "timezone": "UTC" });
-    let server = ServerSetup::scripted(json!({
-        "answers": [{ "when": { "afterTool": "schedule.create" }, "say": "There you are." }],
-        "otherwise": { "toolCalls": [{ "name": "schedule.create", "arguments": arguments }] },
-    }))
-    .start()
-    .await;
+    let server = asking().start().await;
     let made =
         server.post("/api/v2/keys", &json!({ "name": "plain", "source": "urn:connector:plain" })).await;
     let key = made.json()["key"].as_str().unwrap().to_owned();

@@ -1,5 +1,6 @@
 //! Receipts for clients that ask for them: accepted when an event is on disk, settled when its turn has ended.
 
+use super::asking;
 use cortex_testkit::{ServerSetup, TestConnector, eventually, said_over};
 use serde_json::{Value, json};
 
@@ -62,13 +63,7 @@ async fn a_client_that_asks_is_told_what_became_of_its_event() {
 
 #[tokio::test]
 async fn an_event_that_waits_for_a_person_is_settled_once_he_answered() {
-    let arguments = json!({ "cron": "0 9 * * *", "what": "stretch", "timezone": "UTC" });
-    let server = ServerSetup::scripted(json!({
-        "answers": [{ "when": { "afterTool": "schedule.create" }, "say": "There you are." }],
-        "otherwise": { "toolCalls": [{ "name": "schedule.create", "arguments": arguments }] },
-    }))
-    .start()
-    .await;
+    let server = asking().start().await;
     let mut connector = TestConnector::of_owner(&server, "?receipts=1").await;
     connector.send(&said_over("m", "c", "1", "stretch daily")).await;
     next_of(&mut connector, "accepted").await;

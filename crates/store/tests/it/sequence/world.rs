@@ -213,9 +213,12 @@ impl World {
             let learned = self.store.channels().learn_source(source, channel).await.map_err(told)?;
             learned.map_err(|refusal| refusal.to_string())?;
         } else {
-            self.store.channels().forget_source(source).await.map_err(told)?;
+            self.store.channels().forget_source(source, self.now).await.map_err(told)?;
         }
         self.put_in_force();
+        if !is_known {
+            self.models.outbox.suppress();
+        }
         self.models.inbox.look_at_all_again();
         Ok(())
     }
