@@ -180,7 +180,8 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::{Reaction, react};
-    use cortex_types::{ChatMessage, ChatRequest, ToolSpec};
+    use super::NO_REPLY;
+    use cortex_types::{ChatMessage, ChatRequest, DENIED_RESULT, EXPIRED_RESULT, ToolSpec};
 
     fn user(text: &str) -> ChatMessage {
         ChatMessage::User { text: text.to_owned() }
