@@ -108,14 +108,24 @@ impl<P: Platform> Connector<P> {
         }
         let mut backoff = Backoff::new();
         let mut reachable = self.is_reachable.subscribe();
+        let mut was_cut_off = false;
         while !self.stop.is_cancelled() {
+            // What a poll claimed whose answer we did not wait for is in nobody's hand. The name that we hold leases under is
+            // that of what we do have in hand as well, so this waits until that is delivered or given back.
+            if was_cut_off && self.in_hand().leases.is_empty() && self.release().await.is_ok() {
+                was_cut_off = false;
+            }
             let asked = Instant::now();
+            let was_there = *reachable.borrow();
             // A claim costs an attempt: a platform that is away for an hour must not use them all up, not even by a poll
             // that waited when it went.
             let claimed = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return,
-                () = went_away(&mut reachable) => Ok(None),
+                () = went_away(&mut reachable) => {
+                    was_cut_off |= was_there;
+                    Ok(None)
+                }
                 claimed = self.claim() => claimed,
             };
             let wait = match claimed {

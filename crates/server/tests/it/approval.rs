@@ -70,7 +70,8 @@ async fn the_owner_sees_a_question_and_approves_it_once() {
     assert_eq!(server.post(&approve, &json!({})).await.seen(), (200, approved.clone()));
     server.ended(&event).await;
     assert_eq!(jobs(&server).await, 1);
-    let again = (409, json!({ "error": "conflict", "details": [format!("{id} is approved")] }));
+    let told = format!("{id} was already approved; `cortex approvals show {id}` tells when and by whom");
+    let again = (409, json!({ "error": "conflict", "details": [told] }));
     assert_eq!(server.post(&approve, &json!({})).await.seen(), again);
     assert_eq!(server.post(&format!("/api/v2/approvals/{id}/deny"), &json!({})).await.seen(), again);
     assert_eq!(jobs(&server).await, 1, "it ran once");
@@ -91,7 +92,7 @@ async fn a_denied_and_an_expired_question_run_nothing() {
     let id = asked(&server, &late).await;
     time.advance(Duration::from_secs(15 * 60)).await;
     let refused = server.post(&format!("/api/v2/approvals/{id}/approve"), &json!({})).await;
-    let details = json!([format!("{id} is expired")]);
+    let details = json!([format!("{id} has expired and nothing was run; ask the assistant again")]);
     assert_eq!(refused.seen(), (409, json!({ "error": "conflict", "details": details })));
     server.ended(&late).await;
     assert_eq!(jobs(&server).await, 0);
