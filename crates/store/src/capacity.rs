@@ -155,16 +155,17 @@ impl QueuedBySharer {
         }
     }
 
-    /// The limit that keeps this event out of the queue.
-    fn full_for(&self, new: &NewEvent, limits: &StoreLimits) -> Option<Full> {
+    /// The limit that keeps this event out of the queue, beside what a transaction has changed and not committed yet.
+    fn full_for(&self, new: &NewEvent, limits: &StoreLimits, staged: &[QueueChange]) -> Option<Full> {
         let sharer = sharer(&new.source);
-        let own = self.of(&sharer);
+        let own = self.of(&sharer) + arrivals(staged, |by| by == sharer);
         let (all, beyond) = match Reserve::of(new) {
             Reserve::Owner if own < RESERVED_QUEUED_EVENTS => return None,
-            Reserve::Owner | Reserve::None => (self.all, 0),
+            Reserve::Owner | Reserve::None => (self.all + arrivals(staged, |_| true), 0),
             // What the owner has beyond the limit takes no room from them.
             Reserve::Answers => (
-                self.all.saturating_sub(self.of(CLI_SOURCE) + self.of(OPENAI_SOURCE)),
+                self.all.saturating_sub(self.of(CLI_SOURCE) + self.of(OPENAI_SOURCE))
+                    + arrivals(staged, |by| by != CLI_SOURCE && by != OPENAI_SOURCE),
                 RESERVED_QUEUED_EVENTS,
             ),
         };
@@ -180,6 +181,13 @@ impl QueuedBySharer {
             Full::EventsOfSource { max }
         })
     }
+}
+
+/// How many events of these sharers came with a transaction. What left with it counts once it is committed.
+fn arrivals(staged: &[QueueChange], is_counted: impl Fn(&str) -> bool) -> u64 {
+    let is_arrival =
+        |change: &&QueueChange| matches!(change, QueueChange::Arrived { sharer, .. } if is_counted(sharer));
+    staged.iter().filter(is_arrival).count() as u64
 }
 
 /// What a transaction does to the queue.
@@ -236,12 +244,24 @@ impl Capacity {
         self.0.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is room for this event.
+    /// Whether there is room for this event, as far as commits tell: whoever finds none need not wait for the writer.
     pub(crate) fn admit(&self, new: &NewEvent) -> Result<(), Full> {
-        if let Some(full) = self.queued().full_for(new, &self.0.limits) {
+        if let Some(full) = self.queued().full_for(new, &self.0.limits, &[]) {
             return Err(full);
         }
         self.full_of_bytes(Reserve::of(new).bytes()).map_or(Ok(()), Err)
+    }
+
+    /// The same inside the transaction that keeps it: of many that came at once, each finds what the others took.
+    pub(crate) fn admit_beside_staged(&self, new: &NewEvent) -> Result<(), Full> {
+        let full = CHANGES.with_borrow(|staged| {
+            let queued = self.queued();
+            // Counting them one by one is for the few moments in which it could matter.
+            let is_far =
+                queued.all + (staged.len() as u64) < self.0.limits.queued_events_max / STRANGERS_PART;
+            if is_far { None } else { queued.full_for(new, &self.0.limits, staged) }
+        });
+        full.map_or(Ok(()), Err)
     }
 
     /// The limit that keeps out everybody who has no reserve.

@@ -64,8 +64,14 @@ impl Inbox<'_> {
         {
             return Err(StoreError::Full(full));
         }
+        let capacity = self.0.capacity().clone();
         self.0
             .write(move |connection| {
+                if let Err(full) = capacity.admit_beside_staged(&new)
+                    && !has(connection, &new.source, &new.external_message_id)?
+                {
+                    return Err(StoreError::Full(full));
+                }
                 let accepted = accept(connection, &new, now)?;
                 if let AcceptedEvent::Queued(_) = accepted {
                     capacity::arrived(&new);
@@ -78,14 +84,7 @@ impl Inbox<'_> {
     /// Whether an event was accepted before: whoever sends it again gets the same answer, however little room there is.
     async fn has(&self, new: &NewEvent) -> Result<bool, StoreError> {
         let (source, external_id) = (new.source.clone(), new.external_message_id.clone());
-        self.0
-            .read(move |connection| {
-                let mut found = connection.prepare_cached(
-                    "SELECT 1 FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
-                )?;
-                Ok(found.exists([source, external_id])?)
-            })
-            .await
+        self.0.read(move |connection| has(connection, &source, &external_id)).await
     }
 
     /// Claims the heads of topics that have a place: by priority, then by arrival, one in flight a topic (D7).
@@ -477,4 +476,11 @@ fn counts(connection: &Connection) -> Result<InboxCounts, StoreError> {
     let processing = count("SELECT count(*) FROM topics WHERE in_flight IS NOT NULL")?;
     let done = total.saturating_sub(pending + waiting + failed + processing);
     Ok(InboxCounts { pending, processing, waiting, failed, done })
+}
+
+/// Whether an event of this name was accepted before.
+fn has(connection: &Connection, source: &str, external_id: &str) -> Result<bool, StoreError> {
+    let mut found = connection
+        .prepare_cached("SELECT 1 FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2")?;
+    Ok(found.exists([source, external_id])?)
 }

@@ -137,6 +137,26 @@ async fn one_source_has_half_of_the_queue_and_strangers_together_a_tenth() {
 }
 
 #[tokio::test]
+async fn of_many_events_that_come_at_once_no_more_are_taken_than_have_room() {
+    let (_folder, store, _thread) = open(at_most(50));
+    let come = |event: NewEvent| {
+        let store = store.clone();
+        tokio::spawn(async move { limit_of(&store, event).await })
+    };
+    let strangers: Vec<_> = (0..40).map(|number| come(stranger("a", number))).collect();
+    let others: Vec<_> = (0..80).map(|number| come(said("telegram", number))).collect();
+    let mut taken = (0, 0);
+    for one in strangers {
+        taken.0 += usize::from(one.await.unwrap().is_none());
+    }
+    for one in others {
+        taken.1 += usize::from(one.await.unwrap().is_none());
+    }
+    assert_eq!(taken, (5, 25), "a tenth, and half");
+    assert_eq!(store.usage().queued_events, 30);
+}
+
+#[tokio::test]
 async fn a_database_that_is_too_large_refuses_new_events_and_still_answers() {
     let limits = StoreLimits { database_bytes_max: 2 * 1024 * 1024, ..StoreLimits::none() };
     let (_folder, store, _thread) = open(limits);

@@ -190,6 +190,12 @@ fn waits(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
             rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
         }
     }
+    // A call that is under way when its server dies may have run, which is another promise: this one begins afterwards.
+    let started = Instant::now();
+    while !target.owner_get("/api/v2/tools")?.to_string().contains("mcp note:") {
+        anyhow::ensure!(started.elapsed() < PATIENCE, "nobody noticed that the server is gone");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let path = format!("/api/v2/approvals/{question}/approve");
     let approved = target.ask(&Request::post(path, &json!({})).owner())?;
     judgement.control(approved.code == 200, || format!("{} {}", approved.code, approved.text()));
