@@ -10,7 +10,7 @@ use crate::faults::database;
 use crate::faults::http::KEY;
 use crate::faults::server::{Home, Server};
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -111,25 +111,42 @@ fn fill(target: &Target, events: usize) -> Result<Vec<u16>> {
     (0..events).map(|number| sent(number).map(|answer| answer.code)).collect()
 }
 
+/// A tenth of the fifty that this server may queue.
+const STRANGERS_PLACES: u64 = 5;
+
 /// A program without a key writes what looks like an answer to a question, more often than any reserve is large.
 fn made_up_answers(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let script = json!({"model": "script", "otherwise": {"error": {"kind": "hang"}}});
     let setup = Setup { settings: json!({"maxQueuedEvents": 50}), script, ..Setup::default() };
     let target = arena.server_with(&setup)?;
     let mut socket = Socket::open(&target, None, "")?;
+    let mut say = |id: &str, text: &str, metadata: &Value| {
+        let posing = Posing { source: "urn:nobody", connector_id: "nobody", conversation: id, user: None };
+        socket.say(&posing, id, text, metadata)
+    };
+    // What they may have is taken by words that no model answers.
+    for number in 0..50 {
+        say(&format!("words-{number}"), "hello", &Value::Null)?;
+    }
+    let waiting = || -> Result<u64> {
+        let status = target.owner_get("/api/v2/status")?;
+        Ok(status["storage"]["queuedEvents"].as_u64().unwrap_or_default())
+    };
+    let started = Instant::now();
+    while waiting()? < STRANGERS_PLACES && started.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    judgement.control(waiting()? > 0, || "nothing was taken".to_owned());
     let made_up = json!({"approvalToken": "apr_x", "approvalDecision": "approve"});
     for number in 0..MADE_UP {
-        let topic = format!("t-{number}");
-        let posing =
-            Posing { source: "urn:nobody", connector_id: "nobody", conversation: &topic, user: None };
-        socket.say(&posing, &format!("made-up-{number}"), "apr_x:approve", &made_up)?;
+        say(&format!("made-up-{number}"), "apr_x:approve", &made_up)?;
     }
     let last = format!("made-up-{}", MADE_UP - 1);
     let refused = socket.wait_for(|frame| frame["causationid"] == last)?;
     judgement.demand(refused["data"]["code"] == "queue_full", || refused.to_string());
-    let waiting = target.owner_get("/api/v2/status")?["storage"]["queuedEvents"].as_u64().unwrap_or_default();
-    judgement.control(waiting > 0, || "nothing was taken".to_owned());
-    judgement.demand(waiting <= 5, || format!("programs without a key have {waiting} of 50 places"));
+    let taken = waiting()?;
+    judgement
+        .demand(taken == STRANGERS_PLACES, || format!("programs without a key have {taken} of 50 places"));
     let codes = fill(&target, 80)?;
     judgement.control(codes.last() == Some(&503), || format!("{codes:?}"));
     let own = target.ingest(KEY, &Said::at_terminal("own", "hello"))?;
