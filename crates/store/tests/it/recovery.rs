@@ -1,7 +1,7 @@
 //! What a start does with the events a dead process left in flight, and with damaged ones.
 
 use crate::outbox::{poll, poll_of, send, texts};
-use cortex_store::{Claimed, OutboxPoll, Recovered, TurnEnd};
+use cortex_store::{Claimed, Claims, OutboxPoll, Recovered, TurnEnd};
 use cortex_testkit::{TempStore, answered, new_event, new_reply, topic};
 use cortex_types::{InboxStatus, Millis, OutboxStatus, Step, StepBody, TopicRef};
 use rusqlite::Connection;
@@ -48,7 +48,11 @@ async fn a_killed_turn_is_eligible_at_once_and_before_what_came_later() {
     store.crash();
 
     assert_eq!(store.inbox().counts().await.unwrap().processing, 1);
-    assert_eq!(store.inbox().claim_next(10, NOW).await.unwrap().whole, [], "in flight until it is recovered");
+    assert_eq!(
+        store.inbox().claim_next(10, NOW).await.unwrap(),
+        Claims::default(),
+        "in flight until it is recovered"
+    );
     assert_eq!(recover(&store, NOW).await, Recovered { requeued: 1, failed: 0 });
     let again = claim_one(&store, NOW).await;
     assert_eq!((again.event.text.as_str(), again.event.attempts), ("first", 2));
@@ -122,7 +126,7 @@ async fn a_backing_off_event_keeps_its_due_time_over_a_restart() {
     store.turns().finish_turn(&claimed.event, retry, Vec::new(), NOW).await.unwrap();
     store.crash();
     recover(&store, NOW).await;
-    assert_eq!(store.inbox().claim_next(10, Millis(8_999)).await.unwrap().whole, []);
+    assert_eq!(store.inbox().claim_next(10, Millis(8_999)).await.unwrap(), Claims::default());
     assert_eq!(claim_one(&store, Millis(9_000)).await.event.attempts, 2);
 }
 
@@ -138,7 +142,7 @@ async fn after_the_clock_was_set_back_no_topic_waits_longer_than_the_horizon() {
     assert_eq!(store.inbox().clamp_future(Duration::from_millis(5_000), NOW).await, Ok(1));
     assert_eq!(store.inbox().clamp_future(Duration::from_millis(5_000), NOW).await, Ok(0));
     assert_eq!(store.inbox().next_due().await, Ok(Some(Millis(6_000))));
-    assert_eq!(store.inbox().claim_next(10, Millis(5_999)).await.unwrap().whole, []);
+    assert_eq!(store.inbox().claim_next(10, Millis(5_999)).await.unwrap(), Claims::default());
     assert_eq!(claim_one(&store, Millis(6_000)).await.event.text, "hello");
 }
 
