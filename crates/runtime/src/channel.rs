@@ -90,30 +90,48 @@ impl ChannelDesk {
     }
 }
 
+/// The channel that a speaker names where it is not that of its source's own name. One on a channel of its own name, or on
+/// one that nobody could be sent to, names none.
+fn named(speaker: &Speaker) -> Option<&str> {
+    speaker.own_channel().filter(|channel| !is_machine_channel(channel))
+}
+
+/// Whether a source may be on the channel that its speaker names, as far as it is known without the store (D23).
+pub(crate) fn check_known(parts: &Parts, speaker: &Speaker) -> Result<(), NameRefusal> {
+    let (source, settings) = (speaker.source(), parts.channels.borrow());
+    match named(speaker) {
+        Some(channel) => settings.check_name(source, channel, speaker.standing()),
+        None => settings.check_unclaimed(source, source),
+    }
+}
+
+/// The store has learned which channel a speaker is, or knew it before: everybody else knows it now.
+pub(crate) fn note_learned(parts: &Parts, speaker: &Speaker) {
+    let Some(channel) = named(speaker).filter(|channel| *channel != speaker.source()) else { return };
+    if parts.channels.borrow().channel_of(speaker.source()) == channel {
+        return;
+    }
+    parts.channels.send_modify(|settings| {
+        let mut learned = ChannelSettings::clone(settings);
+        learned.sources.insert(speaker.source().to_owned(), channel.to_owned());
+        *settings = Arc::new(learned);
+    });
+}
+
 /// Where the channel of a source has another name than the source, it is remembered, once. A name belongs to one source,
 /// on disk and here: nothing changes for one that is refused (D23).
-pub(crate) async fn learn_source(
-    parts: &Parts,
-    speaker: &Speaker,
-) -> Result<Result<(), NameRefusal>, StoreError> {
-    let source = speaker.source();
-    let Some(channel) = speaker.own_channel().filter(|channel| !is_machine_channel(channel)) else {
-        // It is on the channel of its own name, or on none that anybody could be sent to.
-        return Ok(parts.channels.borrow().check_unclaimed(source, source));
-    };
-    if let refused @ Err(_) = parts.channels.borrow().check_name(source, channel, speaker.standing()) {
+async fn learn_source(parts: &Parts, speaker: &Speaker) -> Result<Result<(), NameRefusal>, StoreError> {
+    if let refused @ Err(_) = check_known(parts, speaker) {
         return Ok(refused);
     }
-    if parts.channels.borrow().channel_of(source) == channel {
+    let source = speaker.source();
+    let Some(channel) = named(speaker).filter(|channel| *channel != parts.channels.borrow().channel_of(source))
+    else {
         return Ok(Ok(()));
-    }
+    };
     let learned = parts.store.channels().learn_source(source.to_owned(), channel.to_owned()).await?;
     if learned.is_ok() {
-        parts.channels.send_modify(|settings| {
-            let mut learned = ChannelSettings::clone(settings);
-            learned.sources.insert(source.to_owned(), channel.to_owned());
-            *settings = Arc::new(learned);
-        });
+        note_learned(parts, speaker);
     }
     Ok(learned)
 }

@@ -37,11 +37,14 @@ impl Intake {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
         }
-        if let Err(refusal) = channel::learn_source(&self.0, speaker).await? {
+        if let Err(refusal) = channel::check_known(&self.0, speaker) {
             return Ok(AcceptedEvent::NameRefused(refusal));
         }
         let event = self.new_event(speaker, draft, now);
         let accepted = self.0.store.inbox().accept(event, now).await?;
+        if matches!(accepted, AcceptedEvent::Queued(_) | AcceptedEvent::Duplicate { .. }) {
+            channel::note_learned(&self.0, speaker);
+        }
         match &accepted {
             AcceptedEvent::Queued(_) => {
                 counter!("cortex_events_accepted_total").increment(1);

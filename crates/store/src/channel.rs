@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 mod name;
 
+pub(crate) use name::learn_of_event;
 use name::{check_name, learn_source};
 
 /// Transitions of channels.
@@ -69,7 +70,7 @@ impl Channels<'_> {
         source: String,
         channel: String,
     ) -> Result<Result<(), NameRefusal>, StoreError> {
-        self.0.write(move |connection| learn_source(connection, source, channel)).await
+        self.0.write(move |connection| learn_source(connection, &source, &channel)).await
     }
 
     /// Whether a source may be on this channel, as far as the names of others go; nothing is learned.

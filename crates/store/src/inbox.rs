@@ -4,7 +4,7 @@ use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
 use crate::topic::Places;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, capacity, outbox, step, topic};
+use crate::{Store, StoreError, audit, capacity, channel, outbox, step, topic};
 use cortex_types::{
     AcceptedEvent, Decision, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef,
 };
@@ -188,6 +188,12 @@ pub(crate) fn accept(
     new: &NewEvent,
     now: Millis,
 ) -> Result<AcceptedEvent, StoreError> {
+    // In the transaction that keeps the event: no topic holds events of two channels because a name was forgotten between.
+    if let Some(named) = new.channel.as_deref()
+        && let Err(refusal) = channel::learn_of_event(connection, &new.source, named)?
+    {
+        return Ok(AcceptedEvent::NameRefused(refusal));
+    }
     let topic = topic::find_or_add(connection, &new.source, &new.topic_key)?;
     let inserted = connection
         .prepare_cached(

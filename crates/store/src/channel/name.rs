@@ -2,19 +2,32 @@
 
 use super::StoredModes;
 use crate::{StoreError, connector, topic};
-use cortex_types::{ModeTable, NameRefusal};
+use cortex_types::{ModeTable, NameRefusal, is_machine_channel};
 use rusqlite::{Connection, OptionalExtension};
+
+/// What an event says of the channel that its source is. One that comes from inside, or is on the channel of its source's
+/// own name, says nothing of it.
+pub(crate) fn learn_of_event(
+    connection: &Connection,
+    source: &str,
+    channel: &str,
+) -> Result<Result<(), NameRefusal>, StoreError> {
+    if channel == source || is_machine_channel(channel) {
+        return Ok(Ok(()));
+    }
+    learn_source(connection, source, channel)
+}
 
 pub(super) fn learn_source(
     connection: &Connection,
-    source: String,
-    channel: String,
+    source: &str,
+    channel: &str,
 ) -> Result<Result<(), NameRefusal>, StoreError> {
-    if let Some(known) = StoredModes(connection).learned(&source)? {
-        let bound = || NameRefusal::Bound { of: source.clone(), channel: known.to_string() };
-        return Ok(if *known == channel { Ok(()) } else { Err(bound()) });
+    if let Some(known) = StoredModes(connection).learned(source)? {
+        let bound = || NameRefusal::Bound { of: source.to_owned(), channel: known.to_string() };
+        return Ok(if *known == *channel { Ok(()) } else { Err(bound()) });
     }
-    if let refused @ Err(_) = check_name(connection, &source, &channel)? {
+    if let refused @ Err(_) = check_name(connection, source, channel)? {
         return Ok(refused);
     }
     connection

@@ -214,6 +214,31 @@ async fn a_message_behind_a_turn_waits_while_the_channel_of_its_source_is_off() 
     assert_eq!(claimed(&store).await, ["tick"]);
 }
 
+#[tokio::test]
+async fn events_of_one_topic_keep_their_order_when_its_channel_was_forgotten_between_them() {
+    let store = TempStore::create();
+    only_matrix(&store, ChannelMode::Live).await;
+    let source = "urn:connector:matrix-1";
+    store.channels().forget_source(source.to_owned(), NOW).await.unwrap();
+    let room = topic(source, "room");
+    store.inbox().accept(new_event(&room, "names no channel"), NOW).await.unwrap();
+    assert_eq!(claimed(&store).await, [""; 0], "nobody knows that it is on a channel that is live");
+    let named = NewEvent { channel: Some("matrix-1".to_owned()), ..new_event(&room, "names its channel") };
+    store.inbox().accept(named, NOW).await.unwrap();
+    assert_eq!(claimed(&store).await, ["names no channel"]);
+}
+
+#[tokio::test]
+async fn an_event_that_names_the_channel_of_another_is_not_kept() {
+    let store = TempStore::create();
+    only_matrix(&store, ChannelMode::Live).await;
+    let other = topic("urn:connector:other", "room");
+    let named = NewEvent { channel: Some("matrix-1".to_owned()), ..new_event(&other, "hello") };
+    let refused = store.inbox().accept(named, NOW).await.unwrap();
+    assert!(matches!(refused, cortex_types::AcceptedEvent::NameRefused(_)), "{refused:?}");
+    assert_eq!(store.inbox().counts().await.unwrap().pending, 0);
+}
+
 /// A message that waits for the source which was learned to be `matrix-1`.
 async fn waiting_for_matrix(store: &TempStore) -> OutboxId {
     let room = topic("urn:connector:matrix-1", "room");

@@ -63,7 +63,7 @@ impl World {
     }
 
     async fn accept(&mut self, event: NewEvent) -> Checked {
-        let expected = self.models.inbox.accept(&event);
+        let expected = self.accept_in_models(&event);
         self.promises.accepted(&event.id);
         match self.seeded {
             Seeded::AckBeforeCommit => {
@@ -80,9 +80,16 @@ impl World {
         }
     }
 
+    fn accept_in_models(&mut self, event: &NewEvent) -> AcceptedEvent {
+        let mut models = std::mem::take(&mut self.models);
+        let accepted = self.accepted_by(&mut models, event);
+        self.models = models;
+        accepted
+    }
+
     pub(super) async fn killed_in_accept(&mut self, accept: &Accept, after: &mut Models) -> TempDir {
         let event = self.event_of(accept);
-        after.inbox.accept(&event);
+        self.accepted_by(after, &event);
         let inbox = self.store.inbox();
         let (_, image) = tokio::join!(inbox.accept(event, self.now), async { self.store.crash_image() });
         image
@@ -94,7 +101,7 @@ impl World {
         let text = if same_body { first.text.clone() } else { format!("{} and more", first.text) };
         let again = NewEvent { text, ..sent_again(&first) };
         let expected = AcceptedEvent::Duplicate { first: first.id, same_body };
-        same("the model", &self.models.inbox.accept(&again), &expected)?;
+        same("the model", &self.accept_in_models(&again), &expected)?;
         let inbox = self.store.inbox();
         let posts = (0..times).map(|_| inbox.accept(sent_again(&again), self.now));
         for answer in join_all(posts).await {

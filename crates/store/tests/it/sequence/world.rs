@@ -9,7 +9,7 @@ use super::schedule_model::ScheduleModel;
 use cortex_store::{OutboxMessage, PageRequest, StoreError};
 use cortex_testkit::{TempStore, topic};
 use cortex_types::{
-    Approval, ChannelMode, ChannelSetting, ChannelSettings, Event, InboxStatus, Millis, NewEvent,
+    AcceptedEvent, Approval, ChannelMode, ChannelSetting, ChannelSettings, Event, InboxStatus, Millis, NewEvent,
     OutboxStatus, TopicRef,
 };
 use rusqlite::{Connection, OptionalExtension};
@@ -69,6 +69,33 @@ pub(super) struct Models {
     pub(super) outbox: OutboxModel,
     pub(super) approvals: ApprovalModel,
     pub(super) schedules: ScheduleModel,
+    /// Whether the channel of the source is known that has another name than it.
+    is_channel_known: bool,
+}
+
+impl Models {
+    /// What the modes and the names mean.
+    fn put_in_force(&mut self, topics: &[TopicRef], modes: [ChannelMode; SOURCES]) {
+        let mut held = BTreeMap::new();
+        for (topic, mode) in topics.iter().zip(modes) {
+            let channel = channel_of(&topic.source);
+            let is_listed = channel == topic.source || self.is_channel_known;
+            let of_source = if is_listed { mode } else { ChannelMode::Off };
+            held.extend([(channel.to_owned(), mode), (topic.source.clone(), of_source)]);
+        }
+        held.retain(|_, mode| *mode != ChannelMode::Live);
+        let off = held.iter().filter(|(_, mode)| **mode == ChannelMode::Off).map(|(name, _)| name.clone());
+        self.inbox.off = off.collect();
+        self.outbox.held = held;
+    }
+
+    /// D23: whatever accepts an event learns the channel that it names.
+    fn learn_of(&mut self, event: &NewEvent, topics: &[TopicRef], modes: [ChannelMode; SOURCES]) {
+        if event.channel.is_some() && !std::mem::replace(&mut self.is_channel_known, true) {
+            self.put_in_force(topics, modes);
+            self.inbox.look_at_all_again();
+        }
+    }
 }
 
 pub(super) struct World {
@@ -78,7 +105,6 @@ pub(super) struct World {
     pub(super) now: Millis,
     pub(super) topics: Vec<TopicRef>,
     modes: [ChannelMode; SOURCES],
-    is_channel_known: bool,
     pub(super) seeded: Seeded,
     /// Answered and not yet written; only with the seeded fault.
     pub(super) unwritten: Option<NewEvent>,
@@ -97,7 +123,6 @@ impl World {
             now: Millis(1_000_000_000_000),
             topics: Vec::new(),
             modes: ALL_LIVE,
-            is_channel_known: false,
             seeded,
             unwritten: None,
             seen: Vec::new(),
@@ -125,7 +150,6 @@ impl World {
             .collect();
         (self.models, self.promises, self.unwritten) = (Models::default(), Promises::default(), None);
         self.seen.clear();
-        self.is_channel_known = false;
         self.plant();
         self.learn_channel(true).await?;
         self.set_modes(ALL_LIVE).await?;
@@ -194,7 +218,7 @@ impl World {
             settings.channels.insert(channel, ChannelSetting { mode, topic: None });
         }
         self.store.channels().set_modes(&settings, self.now).await.map_err(told)?;
-        self.put_in_force();
+        self.models.put_in_force(&self.topics, self.modes);
         self.models.outbox.suppress();
         if is_new {
             self.models.inbox.look_at_all_again();
@@ -204,7 +228,7 @@ impl World {
 
     /// The channel of a source that has another name; while nobody knows it, the source is listed nowhere.
     async fn learn_channel(&mut self, is_known: bool) -> Checked {
-        if std::mem::replace(&mut self.is_channel_known, is_known) == is_known {
+        if std::mem::replace(&mut self.models.is_channel_known, is_known) == is_known {
             return Ok(());
         }
         let source = self.topics[0].source.clone();
@@ -215,7 +239,7 @@ impl World {
         } else {
             self.store.channels().forget_source(source, self.now).await.map_err(told)?;
         }
-        self.put_in_force();
+        self.models.put_in_force(&self.topics, self.modes);
         if !is_known {
             self.models.outbox.suppress();
         }
@@ -223,19 +247,10 @@ impl World {
         Ok(())
     }
 
-    /// What the modes and the names mean to the models.
-    fn put_in_force(&mut self) {
-        let mut held = BTreeMap::new();
-        for (topic, mode) in self.topics.iter().zip(self.modes) {
-            let channel = channel_of(&topic.source);
-            let is_listed = channel == topic.source || self.is_channel_known;
-            let of_source = if is_listed { mode } else { ChannelMode::Off };
-            held.extend([(channel.to_owned(), mode), (topic.source.clone(), of_source)]);
-        }
-        held.retain(|_, mode| *mode != ChannelMode::Live);
-        let off = held.iter().filter(|(_, mode)| **mode == ChannelMode::Off).map(|(name, _)| name.clone());
-        self.models.inbox.off = off.collect();
-        self.models.outbox.held = held;
+    /// An event is accepted, as the models have it.
+    pub(super) fn accepted_by(&self, models: &mut Models, event: &NewEvent) -> AcceptedEvent {
+        models.learn_of(event, &self.topics, self.modes);
+        models.inbox.accept(event)
     }
 
     /// A seeded fault that has to be there before a sequence begins.
