@@ -24,6 +24,7 @@ mod outbound;
 mod question;
 mod schema;
 mod secret;
+mod shown;
 mod socket;
 mod storage;
 mod target;
@@ -57,6 +58,7 @@ const CLASSES: &[&[Attack]] = &[
     keyless::ATTACKS,
     group::ATTACKS,
     approval::ATTACKS,
+    shown::ATTACKS,
     question::ATTACKS,
     injection::ATTACKS,
     egress::ATTACKS,
@@ -107,8 +109,9 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     let chosen = CLASSES.iter().copied().flatten().filter(is_chosen);
     let lines: Vec<Line> = chosen.map(|attack| perform(attack, &arena)).collect();
     println!("\n{}", judgement::closing(&lines));
-    let all_held = !lines.is_empty() && lines.iter().all(Line::is_held);
-    Ok(if all_held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let require_all = crate::test::requires_all();
+    let is_green = !lines.is_empty() && lines.iter().all(|line| line.is_green(require_all));
+    Ok(if is_green { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn perform(attack: &Attack, arena: &Arena) -> Line {

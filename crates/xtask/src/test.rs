@@ -22,7 +22,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
             return Ok(ExitCode::from(USAGE_ERROR));
         }
     };
-    let require_all = std::env::var(REQUIRE_ALL).is_ok_and(|value| value == "1");
+    let require_all = requires_all();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut toolbox = Toolbox::new(root, &path, !is_quick)?;
     let mut summary = Summary::default();
@@ -34,6 +34,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<ExitCode> {
     }
     println!("\n{}", summary.table());
     Ok(summary.exit_code(require_all))
+}
+
+/// Whether this machine should have everything that a suite needs.
+pub(crate) fn requires_all() -> bool {
+    std::env::var(REQUIRE_ALL).is_ok_and(|value| value == "1")
 }
 
 fn perform(step: &Step, toolbox: &mut Toolbox) -> Result<Line> {

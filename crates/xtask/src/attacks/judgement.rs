@@ -13,12 +13,19 @@ pub(crate) struct Judgement {
     broken: Vec<String>,
     /// What was measured, for the line of the attack.
     measured: Vec<String>,
+    /// Why this machine cannot carry the attack out.
+    skipped: Option<String>,
 }
 
 impl Judgement {
     /// A figure that is told whether the attack is held or not.
     pub(crate) fn measured(&mut self, what: String) {
         self.measured.push(what);
+    }
+
+    /// This machine lacks what the attack needs. What was demanded until then still counts when it did not hold.
+    pub(crate) fn skip(&mut self, why: &str) {
+        self.skipped = Some(why.to_owned());
     }
 
     /// The same deed by somebody who may: it must work, or the attack shows nothing.
@@ -45,6 +52,8 @@ impl Judgement {
     fn verdict(&self) -> Verdict {
         if !self.broken.is_empty() {
             Verdict::NotHeld
+        } else if self.dead_controls.is_empty() && self.skipped.is_some() {
+            Verdict::Skipped
         } else if !self.dead_controls.is_empty() || self.controls == 0 || self.demands == 0 {
             Verdict::ProvesNothing
         } else {
@@ -58,6 +67,8 @@ enum Verdict {
     Held,
     NotHeld,
     ProvesNothing,
+    /// It could not be tried here.
+    Skipped,
 }
 
 /// An attack that was carried out.
@@ -69,18 +80,24 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn is_held(&self) -> bool {
-        self.judgement.verdict() == Verdict::Held
+    /// With `require_all` a skipped attack is a failure: that is how a machine that should have everything notices.
+    pub(crate) fn is_green(&self, require_all: bool) -> bool {
+        match self.judgement.verdict() {
+            Verdict::Held => true,
+            Verdict::NotHeld | Verdict::ProvesNothing => false,
+            Verdict::Skipped => !require_all,
+        }
     }
 }
 
 impl Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Judgement { controls, demands, dead_controls, broken, measured } = &self.judgement;
+        let Judgement { controls, demands, dead_controls, broken, measured, skipped } = &self.judgement;
         let word = match self.judgement.verdict() {
             Verdict::Held => "held",
             Verdict::NotHeld => "NOT HELD",
             Verdict::ProvesNothing => "NO PROOF",
+            Verdict::Skipped => "SKIPPED",
         };
         let seconds = self.took.as_secs_f64();
         write!(
@@ -90,6 +107,9 @@ impl Display for Line {
         )?;
         for what in measured {
             write!(f, "; {what}")?;
+        }
+        if let Some(why) = skipped {
+            write!(f, "; not tried: {why}")?;
         }
         for what in broken {
             write!(f, "\n  GOT THROUGH {what}")?;
@@ -101,16 +121,23 @@ impl Display for Line {
     }
 }
 
-/// The last lines of a run.
+/// The last line of a run; it names what was skipped, and why.
 pub(crate) fn closing(lines: &[Line]) -> String {
     let count = |verdict| lines.iter().filter(|line| line.judgement.verdict() == verdict).count();
     let demands: usize = lines.iter().map(|line| line.judgement.demands).sum();
+    let skipped: Vec<String> = lines
+        .iter()
+        .filter(|line| line.judgement.verdict() == Verdict::Skipped)
+        .map(|line| format!("{}: {}", line.name, line.judgement.skipped.as_deref().unwrap_or_default()))
+        .collect();
+    let which = if skipped.is_empty() { String::new() } else { format!(" ({})", skipped.join("; ")) };
     format!(
-        "{} attacks with {demands} demands: {} held, {} not held, {} without proof",
+        "{} attacks with {demands} demands: {} held, {} not held, {} without proof, {} skipped{which}",
         lines.len(),
         count(Verdict::Held),
         count(Verdict::NotHeld),
-        count(Verdict::ProvesNothing)
+        count(Verdict::ProvesNothing),
+        skipped.len()
     )
 }
 
@@ -147,5 +174,36 @@ mod tests {
             judgement.demand(false, || "a stranger read it".to_owned());
         };
         assert_eq!(verdict(through), Verdict::NotHeld);
+    }
+
+    fn line(judge: impl FnOnce(&mut Judgement)) -> Line {
+        let mut judgement = Judgement::default();
+        judge(&mut judgement);
+        Line { name: "sample", statement: "1", judgement, took: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_skipped_attack_is_named_with_its_reason_and_red_only_where_everything_is_required() {
+        let skipped = |judgement: &mut Judgement| {
+            judgement.control(true, String::new);
+            judgement.skip("nobody is root here");
+        };
+        assert!(line(skipped).is_green(false) && !line(skipped).is_green(true));
+        let told = closing(&[line(skipped)]);
+        assert!(told.ends_with("1 skipped (sample: nobody is root here)"), "{told}");
+    }
+
+    #[test]
+    fn a_skip_hides_neither_what_got_through_nor_a_dead_control() {
+        let through = |judgement: &mut Judgement| {
+            judgement.demand(false, || "a stranger read it".to_owned());
+            judgement.skip("no kernel for the rest");
+        };
+        let dead = |judgement: &mut Judgement| {
+            judgement.control(false, || "nothing answers".to_owned());
+            judgement.skip("no kernel for the rest");
+        };
+        assert_eq!((verdict(through), verdict(dead)), (Verdict::NotHeld, Verdict::ProvesNothing));
+        assert!(!line(through).is_green(false) && !line(dead).is_green(false));
     }
 }

@@ -14,6 +14,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Read;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -68,35 +69,72 @@ fn guessing(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     Ok(())
 }
 
+/// How long a read shows that nothing comes: somebody waits.
+const SHOWS_WAITING: Duration = Duration::from_millis(500);
+
+/// Reads until the head is there, and then waits a moment: whether it is still open then, and says nothing to its end.
+fn is_open_after_its_head(stream: &mut TcpStream) -> Result<(String, bool)> {
+    stream.set_read_timeout(Some(SHOWS_WAITING))?;
+    let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
+    let is_open = loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => break false,
+            Ok(count) => heard.extend_from_slice(&chunk[..count]),
+            Err(_) => break true,
+        }
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+    Ok((String::from_utf8_lossy(&heard).into_owned(), is_open))
+}
+
+/// What is said until the end, and when that was.
+fn to_the_end(mut stream: TcpStream, started: Instant) -> (String, Duration) {
+    let mut rest = Vec::new();
+    // However it ends, it ends now.
+    stream.read_to_end(&mut rest).unwrap_or_default();
+    (String::from_utf8_lossy(&rest).into_owned(), started.elapsed())
+}
+
 fn revoked(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
-    let target = arena.server()?;
+    let slow = json!({"when": {"startsWith": "slow"}, "say": "the late answer", "delayMs": 15_000});
+    let script = json!({"answers": [slow], "otherwise": {"say": "re: {{user}}"}});
+    let target = arena.server_with(&Setup { script, ..Setup::default() })?;
     let key = target.connector_key("telegram")?;
     let posing = Posing { source: "telegram", connector_id: "telegram", conversation: "c", user: None };
     let mut socket = Socket::open(&target, Some(&key), "")?;
     socket.say(&posing, "1", "hello", &Value::Null)?;
     let answered = socket.wait_for(|frame| frame["type"] == "assistant.message.outbound");
     judgement.control(answered.is_ok(), || "the key's socket is not answered".to_owned());
+    // A turn of its own that takes long, and the stream of it.
+    let said = Said { source: "telegram", topic: "long", ..Said::at_terminal("2", "slow") };
+    let event = target.ingest(&key, &said)?.field("eventId");
+    let mut live = Request::get(format!("/api/v2/events/{event}/live")).key(&key).start(target.port)?;
+    let (head, is_open) = is_open_after_its_head(&mut live)?;
+    judgement.control(head.starts_with("HTTP/1.1 200") && is_open, || format!("no live stream: {head}"));
     // A poll that waits for half a minute.
     let body = json!({"source": "telegram", "waitSeconds": 30});
     let mut poll = Request::post("/outbox/poll", &body).key(&key).start(target.port)?;
-    std::thread::sleep(Duration::from_millis(300));
+    let (head, is_open) = is_open_after_its_head(&mut poll)?;
+    judgement.control(head.is_empty() && is_open, || format!("the poll does not wait: {head}"));
+    let started = Instant::now();
     let revoked = target.ask(&Request::post("/api/v2/keys/revoke", &json!({"key": "telegram"})).owner())?;
     judgement
         .control(revoked.code == 200, || format!("revoking answers {} {}", revoked.code, revoked.text()));
-    let started = Instant::now();
     let next = target.ask(&Request::post("/outbox/poll", &body).key(&key))?.code;
     judgement.demand(next == 401, || format!("the next call answers {next}"));
-    let mut rest = Vec::new();
-    // However it ends, it ends now.
-    poll.read_to_end(&mut rest).unwrap_or_default();
-    let poll_lived = started.elapsed();
+    let (said, poll_lived) = to_the_end(poll, started);
+    judgement.demand(said.starts_with("HTTP/1.1 401"), || format!("the waiting poll is answered {said:?}"));
+    let (said, live_lived) = to_the_end(live, started);
+    judgement.demand(!said.contains("the late answer"), || format!("its stream goes on: {said}"));
     let closed =
-        socket.wait_for(|_| false).is_err() && socket.say(&posing, "2", "still here", &Value::Null).is_err();
+        socket.wait_for(|_| false).is_err() && socket.say(&posing, "3", "still here", &Value::Null).is_err();
     let socket_lived = started.elapsed();
-    judgement.measured(format!("poll {} ms, socket {} ms", poll_lived.as_millis(), socket_lived.as_millis()));
-    judgement.demand(poll_lived < OUT_WITHIN, || format!("its waiting poll lived on for {poll_lived:?}"));
-    judgement
-        .demand(closed && socket_lived < OUT_WITHIN, || format!("its socket lived on for {socket_lived:?}"));
+    let lives = [("waiting poll", poll_lived), ("live stream", live_lived), ("socket", socket_lived)];
+    for (what, lived) in lives {
+        judgement.measured(format!("{what} {} ms", lived.as_millis()));
+        judgement.demand(lived < OUT_WITHIN, || format!("its {what} lived on for {lived:?}"));
+    }
+    judgement.demand(closed, || "its socket still takes words".to_owned());
     Ok(())
 }
 
@@ -198,6 +236,7 @@ fn takes_a_person(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         target.ingest(key, &Said { source, user, topic: &id, ..Said::at_terminal(&id, "hello") })?;
         target.wait_until_idle()?;
         let prompts: String = model.got()[before..].iter().map(|got| got.body.clone()).collect();
+        judgement.control(!prompts.is_empty(), || format!("no model was asked for {user} of {source}"));
         let sees_it = prompts.contains("marzipan");
         match is_ada {
             true => judgement.control(sees_it, || format!("{user} of {source} is not known")),

@@ -201,6 +201,8 @@ fn memory(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         let heard = socket.overhear();
         target.wait_until_idle()?;
         let prompts = seen(before);
+        judgement
+            .control(!prompts.is_empty(), || format!("no model was asked for {connector_id} as {source}"));
         for private in ["marzipan", "seven", "peanuts"] {
             judgement.demand(!prompts.contains(private), || {
                 format!("the prompt of {connector_id} as {source} has {private}")
@@ -254,7 +256,7 @@ fn another_user(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         judgement.control(own == 200, || format!("{path}: a program of the owner gets {own}"));
     }
     if !rustix::process::geteuid().is_root() {
-        judgement.measured("not tried: only root can run a program as another user".to_owned());
+        judgement.skip("only root can run a program as another user");
         return Ok(());
     }
     let health = asked_by_another_user(target.port, "/health")?;
