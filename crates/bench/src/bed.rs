@@ -7,7 +7,7 @@ use cortex_models::{ModelsConfig, Timeouts, http_client};
 use cortex_runtime::{EngramSetting, RuntimeConfig};
 use cortex_server::{LocalClients, OwnerKey, RunningServer, ServeConfig};
 use cortex_store::{Durability, StoreLimits};
-use cortex_tools::ToolboxConfig;
+use cortex_tools::{ToolboxConfig, tls_config};
 use cortex_types::ChannelSettings;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,10 +61,7 @@ impl Bed {
                 ..RuntimeConfig::for_workspace(folder.join("workspace"))
             },
             read_channels: Arc::new(|| Ok(ChannelSettings::default())),
-            models: ModelsConfig {
-                scripted: script,
-                ..ModelsConfig::offline(http_client(&Timeouts::default())?)
-            },
+            models: ModelsConfig { scripted: script, ..offline_models()? },
             extraction_models: None,
             engram: EngramSetting::Off,
             allow_local: LocalClients { engram: false, connectors: true },
@@ -92,4 +89,9 @@ impl Bed {
 /// Where the database of a home is.
 pub(crate) fn database(folder: &Path) -> PathBuf {
     folder.join("cortex.db")
+}
+
+fn offline_models() -> Result<ModelsConfig, BenchError> {
+    let tls = tls_config().map_err(|error| BenchError::Broken(format!("TLS cannot be set up: {error}")))?;
+    Ok(ModelsConfig::offline(http_client(&Timeouts::default(), tls)?))
 }

@@ -14,7 +14,7 @@ use cortex_server::{CallerLimits, LocalClients, OwnerKey, ReadChannels, ServeCon
 use cortex_store::StoreLimits;
 use cortex_tools::{
     CalendarSource, ChildHost, Egress, EgressConfig, McpSettings, Registry, SkillIsolation, SkillOptions,
-    ToolboxConfig,
+    ToolboxConfig, tls_config,
 };
 use cortex_types::SystemClock;
 use secrecy::{ExposeSecret, SecretString};
@@ -144,7 +144,7 @@ pub(crate) fn engram(settings: &Settings, effective: &Effective) -> EngramSettin
 /// Who makes the vectors.
 pub(crate) fn embedder(settings: &Settings, effective: &Effective) -> Result<Embedder, Failure> {
     let Some(embedding) = &settings.embedding else { return Ok(Embedder::built_in()) };
-    let client = http_client(&Timeouts::default()).map_err(|error| models_failure(&error, effective))?;
+    let client = client_with(&Timeouts::default(), effective)?;
     Embedder::remote(embedding.clone(), client, Arc::new(SystemClock::start()))
         .map_err(|error| models_failure(&error, effective))
 }
@@ -261,7 +261,7 @@ pub(crate) fn models(
         total: Duration::from_millis(settings.model_timeout_ms),
         ..Timeouts::default()
     };
-    let client = http_client(&timeouts).map_err(|error| models_failure(&error, effective))?;
+    let client = client_with(&timeouts, effective)?;
     Ok(ModelsConfig {
         providers: settings.providers.clone(),
         synapse_url: match (settings.synapse_url.as_str(), effective.source("synapseUrl")) {
@@ -334,6 +334,12 @@ pub(crate) fn engram_failure(problem: &str, effective: &Effective) -> Failure {
 }
 
 /// Models that cannot be put together are a matter of the settings.
+/// What speaks to models and to a memory service; it trusts what tools trust.
+pub(crate) fn client_with(timeouts: &Timeouts, effective: &Effective) -> Result<reqwest::Client, Failure> {
+    let tls = tls_config().map_err(|error| ModelsError::Client(error.to_string()));
+    tls.and_then(|tls| http_client(timeouts, tls)).map_err(|error| models_failure(&error, effective))
+}
+
 pub(crate) fn models_failure(error: &ModelsError, effective: &Effective) -> Failure {
     let help = "change the setting that is named; `cortex config --server --list` shows where it comes from";
     ConfigError::setting(effective.origin("providers"), error.to_string(), help).into()

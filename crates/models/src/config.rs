@@ -2,11 +2,15 @@
 
 use crate::model::Wire;
 use crate::{ModelsError, PriceTable};
+use rustls::ClientConfig;
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// What is offered to a server that speaks TLS, the best first.
+const HTTP_VERSIONS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Everything `Models::assemble` needs. This crate reads no environment and no file but `scripted`.
 #[derive(Debug)]
@@ -150,21 +154,17 @@ impl Default for Timeouts {
     }
 }
 
-/// The HTTP client the models need. Share it: its pool is per client.
+/// The HTTP client the models need; `tls` says whom it trusts. Share it: its pool is per client.
 ///
 /// Redirects are refused, because a redirected request would carry the key to another host.
-/// A rustls provider must be installed before.
-pub fn http_client(timeouts: &Timeouts) -> Result<reqwest::Client, ModelsError> {
-    let builder = || {
-        reqwest::Client::builder()
-            .connect_timeout(timeouts.connect)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("cortex/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-    };
-    builder().build().or_else(|error| {
-        // A machine without CA certificates must still start: plain HTTP and the offline model work there.
-        tracing::warn!(%error, "no trusted certificates on this machine; https providers cannot be reached");
-        builder().tls_certs_only([]).build().map_err(|error| ModelsError::Client(error.to_string()))
-    })
+pub fn http_client(timeouts: &Timeouts, mut tls: ClientConfig) -> Result<reqwest::Client, ModelsError> {
+    tls.alpn_protocols = HTTP_VERSIONS.map(Vec::from).into();
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        .connect_timeout(timeouts.connect)
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("cortex/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .build()
+        .map_err(|error| ModelsError::Client(error.to_string()))
 }

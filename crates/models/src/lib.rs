@@ -24,6 +24,7 @@ mod relay;
 mod retry_after;
 mod sampling;
 mod scripted;
+mod socket_table;
 mod stream;
 mod stub;
 mod tool_name;

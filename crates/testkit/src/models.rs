@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
 use cortex_models::{ModelsConfig, SynapseSetting, Timeouts, http_client};
+use cortex_tools::tls_config;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
@@ -39,8 +40,15 @@ impl TestModels {
 
 /// Nothing configured and nothing probed, with a client that can reach loopback.
 pub fn offline_models() -> ModelsConfig {
+    offline_models_within(Timeouts::default())
+}
+
+/// The same, for a far side that is waited for so long.
+pub fn offline_models_within(timeouts: Timeouts) -> ModelsConfig {
     install_tls();
-    ModelsConfig::offline(http_client(&Timeouts::default()).expect("a client can be made"))
+    let tls = tls_config().expect("TLS can be set up");
+    let client = http_client(&timeouts, tls).expect("a client can be made");
+    ModelsConfig { timeouts, ..ModelsConfig::offline(client) }
 }
 
 /// Clients refuse to be made without a TLS provider, also for plain HTTP.

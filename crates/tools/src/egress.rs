@@ -170,7 +170,7 @@ impl FetchResponse {
 impl Egress {
     pub fn new(config: EgressConfig) -> Self {
         let budget = Budget::new(FETCHED_BYTES_MAX, config.max_bytes);
-        Self { config, budget, tls: tls::client_config().map(|tls| TlsConnector::from(Arc::new(tls))) }
+        Self { config, budget, tls: tls::tls_config().ok().map(|tls| TlsConnector::from(Arc::new(tls))) }
     }
 
     /// Fetches from a public host that the policy permits, following redirects; each hop is checked anew.

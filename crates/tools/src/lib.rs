@@ -35,6 +35,7 @@ pub use skill::{
     skill_template,
 };
 pub use time_now::TimeNow;
+pub use tls::tls_config;
 pub use tool::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolNameError,
     ToolOutcome, ToolRunner, ToolSource,

@@ -1,8 +1,9 @@
 //! Puts models together for a test, and asks them.
 
-use cortex_models::{Answered, Delta, Models, ModelsConfig, ProviderSettings, Timeouts, http_client};
+use cortex_models::{Answered, Delta, Models, ModelsConfig, ProviderSettings, Timeouts};
+use cortex_testkit::offline_models_within;
 use cortex_types::{ChatMessage, ChatRequest, Clock, ManualClock, Millis};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -10,14 +11,11 @@ pub(crate) const START: Millis = Millis(1_800_000_000_000);
 
 /// Nothing configured, and timeouts a test can wait for.
 pub(crate) fn config() -> ModelsConfig {
-    static INSTALL: Once = Once::new();
-    INSTALL.call_once(|| rustls::crypto::ring::default_provider().install_default().unwrap());
-    let timeouts = Timeouts {
+    offline_models_within(Timeouts {
         connect: Duration::from_secs(2),
         idle: Duration::from_secs(10),
         total: Duration::from_secs(20),
-    };
-    ModelsConfig { timeouts, ..ModelsConfig::offline(http_client(&timeouts).unwrap()) }
+    })
 }
 
 pub(crate) fn profiles(json: serde_json::Value) -> Option<ProviderSettings> {

@@ -251,7 +251,7 @@ fn http_transport(server: &McpServer) -> Result<StreamableHttpClientTransport<Bo
 
 /// Redirects are refused: a redirected request would carry the headers to another host.
 fn http_client() -> Result<reqwest::Client, String> {
-    let tls = tls::client_config().ok_or("TLS cannot be set up")?;
+    let tls = tls::tls_config().map_err(|error| format!("TLS cannot be set up: {error}"))?;
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT_WAIT)

@@ -7,7 +7,7 @@ use crate::exit::Failure;
 use crate::home::Home;
 use crate::{assemble, connect, daemon};
 use cortex_api::{MemoryState, ServerStatus, StorageStatus, WatchdogStatus};
-use cortex_models::{Timeouts, http_client, stranger_at};
+use cortex_models::{Timeouts, stranger_at};
 use cortex_runtime::{EngramClient, EngramSetting};
 use cortex_store::{HomeCounts, VectorCounts};
 
@@ -102,7 +102,7 @@ async fn asked(context: &Context) -> Result<(ServerStatus, MemoryState), Failure
 /// Who keeps the memory, and whether he answers (D25).
 pub(super) async fn engram(settings: &Settings, effective: &Effective) -> Check {
     let setting = assemble::engram(settings, effective);
-    let client = match http_client(&Timeouts::default()) {
+    let client = match assemble::client_with(&Timeouts::default(), effective) {
         Ok(client) => client,
         Err(error) => return Check::problem("memory", error.to_string()),
     };
