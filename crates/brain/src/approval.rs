@@ -3,6 +3,7 @@
 use crate::trust::SEND_TOOL;
 use cortex_types::{ApprovalStatus, Decision, TopicRef};
 use sha2::{Digest, Sha256};
+use std::time::Duration;
 
 mod approver;
 mod question;
@@ -22,6 +23,8 @@ pub struct ApprovalAnswer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerOutcome {
     Decided(Decision),
+    /// Approved while the tool's server is away: the call waits for it, so long at most.
+    ApprovedToWait(Duration),
     /// Somebody was faster.
     AlreadyResolved(ApprovalStatus),
     Expired,
@@ -147,6 +150,10 @@ pub fn outcome_line(tool: &str, outcome: AnswerOutcome) -> String {
             "Too late: the question has expired, and the message was not sent.".to_owned()
         }
         AnswerOutcome::Decided(Decision::Approved) => format!("Approved: {tool} runs now."),
+        AnswerOutcome::ApprovedToWait(longest) => format!(
+            "Approved: {tool} runs as soon as its server is there. If that takes more than {} seconds, it does not run, and I tell you.",
+            longest.as_millis().div_ceil(1_000)
+        ),
         AnswerOutcome::Decided(Decision::Denied) => format!("Denied: {tool} will not run."),
         AnswerOutcome::Decided(Decision::Expired) | AnswerOutcome::Expired => {
             format!("Too late: the approval of {tool} has expired, and it was not run.")

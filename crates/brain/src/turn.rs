@@ -70,6 +70,16 @@ pub struct ReadyCall {
     pub clearance: Clearance,
     /// The model wanted it after it had read what others wrote.
     pub marked: bool,
+    /// It may change something, so a start without an end is unknown.
+    pub mutates: bool,
+}
+
+impl ReadyCall {
+    /// The step that says that it may have run from here on.
+    pub fn started(&self) -> StepBody {
+        let ToolCall { id, name, .. } = &self.call;
+        StepBody::ToolStarted { call_id: id.clone(), name: name.clone(), mutates: self.mutates }
+    }
 }
 
 /// What a call may run on; looked at once more right before it does.
@@ -111,7 +121,8 @@ pub enum Effect {
     CheckCalls { calls: Vec<ToolCall>, marked: bool },
     /// Look up where these words for other channels would go.
     CheckSends(Vec<ToolCall>),
-    /// Run these side by side; their start is in the journal.
+    /// Wait until each of these can run, journal its start only then, and run them side by side. A call that waits has not
+    /// started: whatever ends the wait, it did not run.
     RunTools(Vec<ReadyCall>),
     /// Ask a person about each of these and suspend the turn; each that is approved runs at once.
     AskApprovals(Vec<ToolCall>),
@@ -281,17 +292,15 @@ impl Turn {
             return Effect::CheckCalls { calls: unchecked, marked: self.last_answer_is_marked() };
         }
         if !free.is_empty() {
-            free.iter().for_each(|(call, mutates)| self.start_call(record, call, *mutates));
             let marked = self.last_answer_is_marked();
-            let ready =
-                free.into_iter().map(|(call, _)| ReadyCall { call, clearance: Clearance::Free, marked });
-            return Effect::RunTools(ready.collect());
+            let clearance = Clearance::Free;
+            let ready = |(call, mutates)| ReadyCall { call, clearance: clearance.clone(), marked, mutates };
+            return self.run(free.into_iter().map(ready).collect());
         }
         // One after the other: what changes something never runs beside another change.
         if let Some((call, clearance)) = allowed.into_iter().next() {
-            self.start_call(record, &call, true);
             let marked = self.last_answer_is_marked();
-            return Effect::RunTools(vec![ReadyCall { call, clearance, marked }]);
+            return self.run(vec![ReadyCall { call, clearance, marked, mutates: true }]);
         }
         // The others stay open in the journal and are asked about once a place is free: nobody reads ten questions.
         gated.truncate(OPEN_QUESTIONS_MAX.saturating_sub(asked));
@@ -323,10 +332,9 @@ impl Turn {
         }
     }
 
-    fn start_call(&mut self, record: &mut Vec<StepBody>, call: &ToolCall, mutates: bool) {
-        let started = StepBody::ToolStarted { call_id: call.id.clone(), name: call.name.clone(), mutates };
-        self.steps.push(started.clone());
-        record.push(started);
+    fn run(&mut self, calls: Vec<ReadyCall>) -> Effect {
+        self.steps.extend(calls.iter().map(ReadyCall::started));
+        Effect::RunTools(calls)
     }
 
     fn answer_call(

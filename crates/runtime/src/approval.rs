@@ -11,6 +11,7 @@ use cortex_brain::{
 use cortex_store::{
     Answerer, ApprovalKey, Grant, Granted, OpenQuestion, Page, PageRequest, Resolved, StoreError, TurnEnd,
 };
+use cortex_tools::Registry;
 use cortex_types::{
     Approval, ApprovalId, Decision, Event, GivenAnswer, GrantId, Millis, NewReply, TopicRef,
     is_machine_channel, was_shown_before,
@@ -34,7 +35,7 @@ impl ApprovalDesk {
             .0
             .store
             .approvals()
-            .resolve(ApprovalKey::Id(id), decision, Answerer::Owner, now, move |resolved| told(resolved, now))
+            .resolve(ApprovalKey::Id(id), decision, Answerer::Owner, now, teller(&self.0, now))
             .await?;
         self.0.arrived.notify_one();
         Ok(resolved)
@@ -78,7 +79,7 @@ impl ApprovalDesk {
         let key = ApprovalKey::TokenSha256(token_sha256(token));
         let by = Answerer::Person { topic: asked.topic, user_id: asked.user_id, is_approver: false };
         let approvals = self.0.store.approvals();
-        let resolved = approvals.resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
+        let resolved = approvals.resolve(key, decision, by, now, teller(&self.0, now)).await?;
         self.0.arrived.notify_one();
         Ok(resolved)
     }
@@ -137,8 +138,7 @@ async fn decide_by(
     } else {
         Answerer::Unproven { topic, user_id }
     };
-    let resolved =
-        parts.store.approvals().resolve(key, decision, by, now, move |resolved| told(resolved, now)).await?;
+    let resolved = parts.store.approvals().resolve(key, decision, by, now, teller(parts, now)).await?;
     match &resolved {
         // Whether there is such a question is nobody's business whom no source vouches for.
         Resolved::Unknown if !event.standing.vouches_for_people() => {
@@ -149,9 +149,9 @@ async fn decide_by(
             Ok(TurnEnd::Handled { replies: Vec::new() })
         }
         Resolved::Decided { approval, .. } | Resolved::Expired(approval) | Resolved::Already(approval) => {
-            say(outcome_line(&approval.tool_name, outcome(&resolved)))
+            say(outcome_line(&approval.tool_name, outcome(&resolved, &parts.tools)))
         }
-        Resolved::NotYours | Resolved::Unknown => say(outcome_line("", outcome(&resolved))),
+        Resolved::NotYours | Resolved::Unknown => say(outcome_line("", outcome(&resolved, &parts.tools))),
     }
 }
 
@@ -204,7 +204,7 @@ pub(crate) async fn sweep(parts: Arc<Parts>, stop: CancellationToken) {
             () = wait_for(&*parts.clock, SWEEP_EVERY) => {}
         }
         let now = parts.clock.now();
-        match parts.store.approvals().expire_due(now, move |resolved| told(resolved, now)).await {
+        match parts.store.approvals().expire_due(now, teller(&parts, now)).await {
             Ok(0) => {}
             Ok(expired) => {
                 tracing::info!(expired, "Questions that nobody answered have expired");
@@ -215,18 +215,26 @@ pub(crate) async fn sweep(parts: Arc<Parts>, stop: CancellationToken) {
     }
 }
 
-/// The line for whoever was asked. He hears of his question's end once; a late answer concerns only who gave it.
-fn told(resolved: &Resolved, now: Millis) -> Option<NewReply> {
-    match resolved {
+/// Writes the line for whoever was asked. He hears of his question's end once; a late answer concerns only who gave it.
+fn teller(parts: &Parts, now: Millis) -> impl Fn(&Resolved) -> Option<NewReply> + Send + 'static + use<> {
+    let tools = Arc::clone(&parts.tools);
+    move |resolved| match resolved {
         Resolved::Decided { approval, .. } | Resolved::Expired(approval) => {
-            Some(line(&approval.topic, outcome_line(&approval.tool_name, outcome(resolved)), now))
+            let text = outcome_line(&approval.tool_name, outcome(resolved, &tools));
+            Some(line(&approval.topic, text, now))
         }
         Resolved::Already(_) | Resolved::NotYours | Resolved::Unknown => None,
     }
 }
 
-fn outcome(resolved: &Resolved) -> AnswerOutcome {
+fn outcome(resolved: &Resolved, tools: &Registry) -> AnswerOutcome {
     match resolved {
+        Resolved::Decided { approval, decision: Decision::Approved, .. } => {
+            match tools.would_wait(&approval.tool_name) {
+                Some(longest) => AnswerOutcome::ApprovedToWait(longest),
+                None => AnswerOutcome::Decided(Decision::Approved),
+            }
+        }
         Resolved::Decided { decision, .. } => AnswerOutcome::Decided(*decision),
         Resolved::Already(approval) => AnswerOutcome::AlreadyResolved(approval.status),
         Resolved::Expired(_) => AnswerOutcome::Expired,

@@ -41,7 +41,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: RuntimeConfig,
     pub(crate) floor: FloorReader,
-    pub(crate) tools: Registry,
+    pub(crate) tools: Arc<Registry>,
     pub(crate) memory: MemoryDesk,
     /// What each channel may do now.
     pub(crate) channels: watch::Sender<Arc<ChannelSettings>>,
@@ -109,7 +109,7 @@ impl Runtime {
             clock,
             config,
             floor,
-            tools,
+            tools: Arc::new(tools),
             memory,
             channels,
             window,

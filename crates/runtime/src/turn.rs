@@ -8,12 +8,12 @@ use crate::effect::call_model::{Asked, call_model};
 use crate::effect::check_calls::{check_calls, is_open_to};
 use crate::effect::end_turn::{end_turn, left_in_flight, patiently, suspended};
 use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
-use crate::effect::run_tool::run_tools;
+use crate::effect::run_tool::{run_tools, wait_for_tools};
 use crate::effect::send::{check_sends, send_targets};
 use crate::runtime::Parts;
 use cortex_brain::{
-    AnswerOutcome, Effect, FailureNotice, Input, Preview, Turn, TurnLimits, background_words, backoff,
-    came_with, count_tokens, heard, notice_text, outcome_line, read_answer, untrusted_channel,
+    AnswerOutcome, Effect, FailureNotice, Input, Preview, ReadyCall, Turn, TurnLimits, background_words,
+    backoff, came_with, count_tokens, heard, notice_text, outcome_line, read_answer, untrusted_channel,
 };
 use cortex_models::Models;
 use cortex_store::{
@@ -66,6 +66,10 @@ async fn answered_or_driven(
         && let Some(end) = bare_answer(parts, event).await?
     {
         return Ok(Ended::by(end));
+    }
+    // Right after the start, tools of others are still on their way.
+    if unless(cancel, parts.tools.opened()).await.is_none() {
+        return Ok(Ended::by(TurnEnd::Parked));
     }
     let turn = prepare(parts, event, steps, journal).await?;
     Ok(drive(parts, models, event, turn, journal, cancel).await)
@@ -127,8 +131,6 @@ async fn prepare(
         tokens_max: config.max_tokens_per_event,
         day_tokens_left: day_tokens_left(parts).await?,
     };
-    // Right after the start, tools of others are still on their way.
-    parts.tools.opened().await;
     let tools = offered(parts, event.sight());
     let EventContext { context, ended_ops } = context::of_event(parts, event, &tools).await?;
     journal.shown = ended_ops;
@@ -218,17 +220,28 @@ async fn perform(
             }
         }
         Effect::CheckCalls { calls, marked } => {
-            Ok(Performed::Learned(Input::CallsChecked(check_calls(parts, event, &calls, marked).await?)))
+            match unless(cancel, check_calls(parts, event, &calls, marked)).await {
+                Some(checked) => Ok(Performed::Learned(Input::CallsChecked(checked?))),
+                None => ended(TurnEnd::Parked),
+            }
         }
         Effect::CheckSends(calls) => {
             Ok(Performed::Learned(Input::CallsChecked(check_sends(parts, event, &calls).await?)))
         }
         Effect::RunTools(calls) => {
-            Ok(Performed::Learned(Input::ToolsRan(run_tools(parts, event, &calls, cancel).await)))
+            let Some(waited) = unless(cancel, wait_for_tools(parts, event, &calls)).await else {
+                return ended(TurnEnd::Parked);
+            };
+            let starts: Vec<StepBody> = waited.can_run().map(ReadyCall::started).collect();
+            if !starts.is_empty() {
+                record(parts, event, starts, Vec::new(), journal, cancel).await?;
+            }
+            Ok(Performed::Learned(Input::ToolsRan(run_tools(parts, event, waited, cancel).await)))
         }
-        Effect::AskApprovals(calls) => match questions(parts, event, &calls).await {
-            Ok(questions) => suspend(parts, event, questions, journal, cancel).await,
-            Err(refused) => Ok(Performed::Learned(Input::CallsChecked(refused))),
+        Effect::AskApprovals(calls) => match unless(cancel, questions(parts, event, &calls)).await {
+            Some(Ok(questions)) => suspend(parts, event, questions, journal, cancel).await,
+            Some(Err(refused)) => Ok(Performed::Learned(Input::CallsChecked(refused))),
+            None => ended(TurnEnd::Parked),
         },
         Effect::AskSends(calls) => match send_questions(parts, event, &calls).await? {
             Ok(questions) => suspend(parts, event, questions, journal, cancel).await,
@@ -246,6 +259,16 @@ async fn perform(
         }
         Effect::RetryLater { reason, retry_after } => ended(retry(parts, event, reason, retry_after)),
         Effect::Fail { reason, notice } => ended(failed(parts, event, &reason, notice)),
+    }
+}
+
+/// What may wait for somebody else, such as a server that is away; `None` when the time to finish ends first. Nothing has
+/// begun by then, so the turn is parked and the next start goes on from here.
+async fn unless<T>(cancel: &CancellationToken, waiting: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        done = waiting => Some(done),
     }
 }
 

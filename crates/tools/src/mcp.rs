@@ -169,6 +169,12 @@ impl McpSet {
         }
     }
 
+    /// How long a call of this tool would wait at most, while its server is not connected.
+    pub(crate) fn would_wait(&self, name: &ToolName) -> Option<Duration> {
+        let server = self.servers.get(name.skill())?;
+        (!is_connected(&server.view.borrow())).then_some(self.settings.call_wait)
+    }
+
     /// Waits until every server has listed its tools, but not longer than is set for the start.
     pub(crate) async fn opened(&self) {
         let deadline = self.started + self.settings.start_wait;

@@ -31,6 +31,11 @@ pub trait ToolProvider: ToolRunner {
         Ok(())
     }
 
+    /// How long a call of this tool would wait at most for its server; `None` when the server is there, or not ours.
+    fn would_wait(&self, _name: &ToolName) -> Option<Duration> {
+        None
+    }
+
     /// Waits until everything that is expected right after the start is offered, within a bound.
     async fn opened(&self) {}
 }
@@ -172,14 +177,44 @@ impl Registry {
         futures::future::join_all(self.live.iter().map(|provider| provider.opened())).await;
     }
 
+    /// Waits until a call of this tool could be handed over at once, within a bound. An error says why it cannot run; of a
+    /// tool that is unknown, the check of the call says more.
+    pub async fn awaited(&self, name: &str, context: &CallContext) -> Result<(), ToolCallError> {
+        let Ok(wanted) = self.own_name(name).parse::<ToolName>() else { return Ok(()) };
+        if let Some(tool) = self.fixed.get(&wanted) {
+            return tool.runner.ready(&tool.definition, context).await;
+        }
+        for provider in &self.live {
+            provider.settled(&wanted).await?;
+            let offered = provider.definitions().into_iter().find(|tool| tool.name == wanted);
+            if let Some(definition) = offered {
+                return provider.ready(&definition, context).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// How long a call of this tool would wait at most for a server that is not there at this moment; `None` when it would
+    /// not wait.
+    pub fn would_wait(&self, name: &str) -> Option<Duration> {
+        let wanted: ToolName = self.own_name(name).parse().ok()?;
+        if self.fixed.contains_key(&wanted) {
+            return None;
+        }
+        self.live.iter().find_map(|provider| provider.would_wait(&wanted))
+    }
+
+    fn own_name<'a>(&self, name: &'a str) -> &'a str {
+        self.other_names.get(name).copied().unwrap_or(name)
+    }
+
     /// Checks a call as a model wrote it. An error is what the model is told.
     pub async fn check(&self, name: &str, arguments_json: &str) -> Result<CheckedCall, ToolCallError> {
         let unknown = || {
             let shown: String = name.chars().take(100).collect();
             ToolCallError::NotRun(format!("there is no tool {shown:?}"))
         };
-        let own_name = self.other_names.get(name).copied().unwrap_or(name);
-        let wanted: ToolName = own_name.parse().map_err(|_| unknown())?;
+        let wanted: ToolName = self.own_name(name).parse().map_err(|_| unknown())?;
         let tool = self.find(&wanted).await?.ok_or_else(unknown)?;
         let checked = match tool.schema.check_at_once(arguments_json) {
             Some(checked) => checked,

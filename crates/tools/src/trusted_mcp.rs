@@ -188,6 +188,10 @@ impl ToolProvider for TrustedMcp {
         Ok(())
     }
 
+    fn would_wait(&self, name: &ToolName) -> Option<Duration> {
+        self.set.would_wait(name)
+    }
+
     async fn opened(&self) {
         self.set.opened().await;
         self.caught_up().await;

@@ -105,6 +105,11 @@ fn started(name: &str, mutates: bool) -> StepBody {
     StepBody::ToolStarted { call_id: id(name, 0), name: name.into(), mutates }
 }
 
+/// What is journaled right before these calls run.
+fn starts(calls: &[ReadyCall]) -> Vec<StepBody> {
+    calls.iter().map(ReadyCall::started).collect()
+}
+
 fn decided(name: &str, decision: Decision) -> StepBody {
     let approval = "apv_01J00000000000000000000000".parse().unwrap();
     StepBody::ApprovalDecided { call_id: id(name, 0), approval, decision }
@@ -147,8 +152,8 @@ fn a_read_only_call_is_checked_started_run_and_answered() {
     let mut turn = turn(Vec::new());
     assert_eq!(kinds(&turn.step(answered(reply("", &[("a.b", "{}")])))), ["record", "check"]);
     let effects = turn.step(verdicts(&[("a.b", 0, READS)]));
-    let [Effect::Record { steps, .. }, Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
-    assert_eq!((steps, calls.len()), (&vec![started("a.b", false)], 1));
+    let [Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(starts(calls), [started("a.b", false)]);
     let effects = turn.step(ran("a.b", 0, ToolEnding::Done));
     let [Effect::Record { notices, .. }, Effect::CallModel { request, .. }] = &effects[..] else {
         panic!("{effects:?}")
@@ -162,7 +167,7 @@ fn siblings_that_read_run_at_once_and_those_that_change_wait_for_a_person() {
     let mut turn = turn(Vec::new());
     turn.step(answered(reply("", &[("a.read", "{}"), ("a.write", "{}")])));
     let gate = verdicts(&[("a.read", 0, READS), ("a.write", 1, CallVerdict::Gated)]);
-    assert_eq!(kinds(&turn.step(gate)), ["record", "run"]);
+    assert_eq!(kinds(&turn.step(gate)), ["run"]);
     let effects = turn.step(ran("a.read", 0, ToolEnding::Done));
     let [Effect::Record { .. }, Effect::AskApprovals(calls)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!(calls[0].name, "a.write");
@@ -172,9 +177,24 @@ fn siblings_that_read_run_at_once_and_those_that_change_wait_for_a_person() {
 fn an_approved_call_runs_once_with_its_start_on_record() {
     let mut turn = turn(vec![model_asked(&[("a.write", "{}")]), decided("a.write", Decision::Approved)]);
     let effects = turn.step(Input::Begin);
-    let [Effect::Record { steps, .. }, Effect::RunTools(_)] = &effects[..] else { panic!("{effects:?}") };
-    assert_eq!(steps, &vec![started("a.write", true)]);
+    let [Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(starts(calls), [started("a.write", true)]);
     assert_eq!(kinds(&turn.step(ran("a.write", 0, ToolEnding::Done))), ["record", "call"]);
+}
+
+#[test]
+fn a_call_that_waits_to_start_is_not_on_record_and_runs_after_a_crash() {
+    let journal = vec![model_asked(&[("a.write", "{}")]), decided("a.write", Decision::Approved)];
+    let first = turn(journal.clone()).step(Input::Begin);
+    assert_eq!(kinds(&first), ["run"], "nothing is journaled before the wait");
+    assert_eq!(turn(journal).step(Input::Begin), first);
+    let mut refused = turn(vec![model_asked(&[("a.write", "{}")]), decided("a.write", Decision::Approved)]);
+    refused.step(Input::Begin);
+    let effects = refused.step(ran("a.write", 0, ToolEnding::Refused));
+    let [Effect::Record { notices, .. }, Effect::CallModel { .. }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(notices, &["a.write did not run (result)."]);
 }
 
 #[test]
@@ -204,7 +224,7 @@ fn a_crash_while_a_change_ran_makes_it_unknown_and_tells_the_user() {
 #[test]
 fn a_crash_while_something_was_read_reads_it_again() {
     let effects = turn(vec![model_asked(&[("a.read", "{}")]), started("a.read", false)]).step(Input::Begin);
-    assert_eq!(kinds(&effects), ["record", "run"]);
+    assert_eq!(kinds(&effects), ["run"]);
 }
 
 #[test]
@@ -219,7 +239,7 @@ fn two_approved_changes_run_one_after_the_other() {
     let mut turn = turn(Vec::new());
     turn.step(answered(reply("", &[("a.x", "{}"), ("a.y", "{}")])));
     let effects = turn.step(verdicts(&[("a.x", 0, CallVerdict::Granted), ("a.y", 1, CallVerdict::Granted)]));
-    let [Effect::Record { .. }, Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!(calls.len(), 1);
     assert_eq!(kinds(&turn.step(ran("a.x", 0, ToolEnding::Unknown))), ["record", "run"]);
 }
@@ -264,7 +284,7 @@ fn an_approval_of_an_earlier_round_covers_no_later_call_of_the_same_id() {
     let mut turn = turn(steps);
     assert_eq!(kinds(&turn.step(answered(reply("", &[("a.write", "{}")])))), ["record", "check"]);
     let effects = turn.step(verdicts(&[("a.write", 0, READS)]));
-    let [Effect::Record { .. }, Effect::RunTools(ready)] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::RunTools(ready)] = &effects[..] else { panic!("{effects:?}") };
     assert_eq!(ready[0].clearance, Clearance::Free);
 }
 
@@ -286,9 +306,9 @@ fn a_crash_while_an_undeclared_call_ran_makes_it_unknown() {
     let mut running = turn(Vec::new());
     running.step(answered(reply("", &[("a.b", "{}")])));
     let effects = running.step(verdicts(&[("a.b", 0, CallVerdict::Free { mutates: true })]));
-    let [Effect::Record { steps, .. }, Effect::RunTools(_)] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::RunTools(calls)] = &effects[..] else { panic!("{effects:?}") };
     let mut journal = vec![model_asked(&[("a.b", "{}")])];
-    journal.extend(steps.clone());
+    journal.extend(starts(calls));
     assert_eq!(kinds(&turn(journal).step(Input::Begin)), ["record", "call"]);
 }
 

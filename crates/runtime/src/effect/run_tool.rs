@@ -1,4 +1,4 @@
-//! Runs tool calls whose start is on record; what changes something is checked against its approval once more.
+//! Waits for tools, and runs calls whose start is on record; what changes something is checked against its approval once more.
 
 use crate::effect::check_calls::{asks_first, binding_of, call_context, maker_of, own_words, prepare};
 use crate::runtime::Parts;
@@ -15,15 +15,41 @@ use metrics::counter;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+/// Calls that were waited for, in their order: each can run, or is answered already.
+pub(crate) struct Waited<'a>(Vec<Result<&'a ReadyCall, ToolResult>>);
+
+impl Waited<'_> {
+    pub(crate) fn can_run(&self) -> impl Iterator<Item = &ReadyCall> {
+        self.0.iter().filter_map(|waited| waited.as_ref().ok().copied())
+    }
+}
+
+/// Waits until the servers of these calls are there, within their bound. This comes before the start of a call is on
+/// record: a call that only waited has not run, however the wait ends.
+pub(crate) async fn wait_for_tools<'a>(parts: &Parts, event: &Event, calls: &'a [ReadyCall]) -> Waited<'a> {
+    let context = call_context(parts, event, &CancellationToken::new());
+    let wait = async |ready: &'a ReadyCall| match parts.tools.awaited(&ready.call.name, &context).await {
+        Ok(()) => Ok(ready),
+        // Whoever stays away is spoken of in our own words.
+        Err(error) => Err(result(ready, error.to_string(), ToolEnding::Refused, false)),
+    };
+    Waited(join_all(calls.iter().map(wait)).await)
+}
+
 /// Runs the calls, a few at a time, and waits for all of them. Their results are in the order of the calls.
 pub(crate) async fn run_tools(
     parts: &Parts,
     event: &Event,
-    calls: &[ReadyCall],
+    calls: Waited<'_>,
     cancel: &CancellationToken,
 ) -> Vec<ToolResult> {
     let places = Semaphore::new(TOOL_CALLS_AT_ONCE_MAX);
-    join_all(calls.iter().map(|call| run_in_place(&places, parts, event, call, cancel))).await
+    let places = &places;
+    let run = async |waited| match waited {
+        Ok(ready) => run_in_place(places, parts, event, ready, cancel).await,
+        Err(answered) => answered,
+    };
+    join_all(calls.0.into_iter().map(run)).await
 }
 
 async fn run_in_place(
@@ -38,13 +64,12 @@ async fn run_in_place(
     run_tool(parts, event, ready, cancel).await
 }
 
+fn result(ready: &ReadyCall, text: String, ending: ToolEnding, untrusted: bool) -> ToolResult {
+    ToolResult { call_id: ready.call.id.clone(), text, ending, untrusted }
+}
+
 async fn run_tool(parts: &Parts, event: &Event, ready: &ReadyCall, cancel: &CancellationToken) -> ToolResult {
-    let result = |text: String, ending: ToolEnding, untrusted: bool| ToolResult {
-        call_id: ready.call.id.clone(),
-        text,
-        ending,
-        untrusted,
-    };
+    let result = |text, ending, untrusted| result(ready, text, ending, untrusted);
     let cleared = match clear(parts, event, ready).await {
         Ok(cleared) => cleared,
         // Those are our own words.

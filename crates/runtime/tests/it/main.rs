@@ -4,6 +4,7 @@
 
 mod answer;
 mod approval;
+mod away;
 mod backlog;
 mod budget;
 mod channel;

@@ -92,6 +92,27 @@ async fn an_approved_call_waits_for_a_server_that_restarts_and_runs_once() {
         1,
         "a server that restarts keeps its offer"
     );
+    let told = trace(&gated.server, &event).await.to_string();
+    assert!(told.contains("Approved: faults.note runs as soon as its server is there."), "{told}");
+    gated.open();
+    let told = last_reply(&gated.server, &event).await;
+    assert!(told.contains("noted"), "{told}");
+    assert_eq!(gated.calls(), "whoami\nnote\n");
+    gated.server.stop().await;
+}
+
+#[tokio::test]
+async fn an_approved_call_that_a_stop_finds_waiting_runs_once_after_the_next_start() {
+    if !has_python() {
+        return;
+    }
+    let mut gated = Gated::start(true, |settings| settings).await;
+    let event = gated.asks().await;
+    gated.kill().await;
+    approve(&gated.server, &event).await;
+    gated.server.restart().await;
+    let told = trace(&gated.server, &event).await.to_string();
+    assert!(!told.contains("did not run") && !told.contains("may have run"), "{told}");
     gated.open();
     let told = last_reply(&gated.server, &event).await;
     assert!(told.contains("noted"), "{told}");
