@@ -11,6 +11,7 @@ mod far_side;
 mod file;
 mod flood;
 mod group;
+mod hoard;
 mod injection;
 mod judgement;
 mod key;
@@ -22,6 +23,7 @@ mod offer;
 mod openai;
 mod outbound;
 mod question;
+mod relay;
 mod schema;
 mod secret;
 mod shown;
@@ -72,10 +74,12 @@ const CLASSES: &[&[Attack]] = &[
     mode::ATTACKS,
     clock::ATTACKS,
     openai::ATTACKS,
+    relay::ATTACKS,
     contract::ATTACKS,
     flood::ATTACKS,
     crowd::ATTACKS,
     storage::ATTACKS,
+    hoard::ATTACKS,
     outbound::ATTACKS,
 ];
 

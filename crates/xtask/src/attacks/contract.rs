@@ -19,6 +19,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
     },
     Attack { name: "answers_have_the_promised_shape", statement: "45", extent: Extent::Short, run: shapes },
     Attack {
+        name: "an_engram_client_finds_what_it_knows",
+        statement: "45",
+        extent: Extent::Short,
+        run: engram,
+    },
+    Attack {
         name: "a_burst_goes_no_further_than_its_limit",
         statement: "17",
         extent: Extent::Short,
@@ -68,15 +74,60 @@ fn shapes(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let topics: Vec<&Value> =
         polled["messages"].as_array().into_iter().flatten().map(|message| &message["topicKey"]).collect();
     judgement.demand(topics == ["other"], || format!("a poll of one topic gives {topics:?}"));
+    Ok(())
+}
+
+/// An Engram's own client finds here what it knows: what the service can do, and how something is forgotten.
+fn engram(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let target = arena.server()?;
     let capabilities = target.owner_get("/engram/capabilities")?;
-    judgement.demand(
-        capabilities.is_object() && !capabilities.as_object().is_some_and(serde_json::Map::is_empty),
-        || format!("/engram/capabilities: {capabilities}"),
-    );
-    let (fact, scope) = ("Mia likes plums", "garden");
-    let kept =
-        target.ask(&Request::post("/engram/remember", &json!({"content": fact, "scope": scope})).owner())?;
-    judgement.control(kept.code < 300, || format!("remember: {} {}", kept.code, kept.text()));
+    let has_version = capabilities["version"].as_str().is_some_and(|version| !version.is_empty());
+    judgement.demand(has_version, || format!("no version: {capabilities}"));
+    for feature in ["scopes", "idempotency", "context_hydration", "work_items"] {
+        let is_told = capabilities["features"][feature].is_boolean();
+        judgement.demand(is_told, || format!("{feature} is not told: {capabilities}"));
+    }
+    let tools = capabilities["tools"].as_array().cloned().unwrap_or_default();
+    for tool in ["remember", "recall", "forget"] {
+        judgement.demand(tools.contains(&json!(tool)), || format!("no tool {tool}: {capabilities}"));
+    }
+    let post = |path: &str, body: &Value| target.ask(&Request::post(path, body).owner());
+    let is_there = |word: &str| -> Result<bool> {
+        let found = post("/engram/recall", &json!({"query": word, "scope_id": "garden"}))?;
+        Ok(found.text().contains(word))
+    };
+    let remember = |content: &str, scope: Option<&str>| -> Result<String> {
+        let mut body = json!({"content": content});
+        if let Some(scope) = scope {
+            body["scope_id"] = json!(scope);
+        }
+        Ok(post("/engram/remember", &body)?.field("id"))
+    };
+    let forget = |id: &str, scope: Option<&str>| -> Result<Value> {
+        let mut body = json!({"id": id});
+        if let Some(scope) = scope {
+            body["scope_id"] = json!(scope);
+        }
+        let forgotten = post("/engram/forget", &body)?;
+        anyhow::ensure!(forgotten.code == 200, "forget: {} {}", forgotten.code, forgotten.text());
+        Ok(forgotten.json()["deleted"].clone())
+    };
+    let scoped = remember("Mia likes plums", Some("garden"))?;
+    judgement.control(is_there("plums")?, || "what is remembered is not recalled".to_owned());
+    for scope in [None, Some("meadow")] {
+        let deleted = forget(&scoped, scope)?;
+        let holds = deleted == false && is_there("plums")?;
+        judgement.demand(holds, || format!("forgotten with {scope:?} in place of its scope: {deleted}"));
+    }
+    let deleted = forget(&scoped, Some("garden"))?;
+    judgement
+        .demand(deleted == true && !is_there("plums")?, || format!("not forgotten in its scope: {deleted}"));
+    let bare = remember("Mia likes quinces", None)?;
+    judgement.control(is_there("quinces")?, || "what has no scope is not recalled".to_owned());
+    let deleted = forget(&bare, None)?;
+    judgement.demand(deleted == true && !is_there("quinces")?, || {
+        format!("not forgotten without a scope: {deleted}")
+    });
     Ok(())
 }
 

@@ -25,9 +25,13 @@ pub(crate) const ATTACKS: &[Attack] = &[
 fn home_modes(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let mut home = Home::with_script(&arena.program, &super::target::script())?;
     home.wrapper = ["sh", "-c", "umask 000; exec \"$@\"", "sh"].map(Into::into).into();
+    // The server makes its home itself, as on a first day.
+    fs::remove_dir(home.path())?;
     let server = home.started()?;
     let health = Request::get("/health").send(server.port)?;
     judgement.control(health.code == 200, || format!("/health: {}", health.code));
+    let made = fs::metadata(home.path())?.permissions().mode() & 0o777;
+    judgement.demand(made == 0o700, || format!("the home has mode {made:o}"));
     let mut seen = 0;
     look(&home.path(), &mut |path, mode| {
         seen += 1;

@@ -225,6 +225,13 @@ fn half_messages(arena: &Arena, judgement: &mut Judgement, source: Option<&str>)
 }
 
 pub(super) fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
+    let (stream, answer) = knocked(port, session)?;
+    anyhow::ensure!(answer.starts_with("HTTP/1.1 101"), "the socket did not open: {answer}");
+    Ok(stream)
+}
+
+/// Asks for the socket of a session, and gives what the server answered first.
+fn knocked(port: u16, session: &str) -> Result<(TcpStream, String)> {
     let mut stream = connect(port)?;
     let head = format!(
         "GET /connector/{session} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
@@ -233,8 +240,7 @@ pub(super) fn upgraded(port: u16, session: &str) -> Result<TcpStream> {
     stream.write_all(head.as_bytes())?;
     let mut answer = [0; 512];
     let count = std::io::Read::read(&mut stream, &mut answer)?;
-    anyhow::ensure!(answer[..count].starts_with(b"HTTP/1.1 101"), "the socket did not open");
-    Ok(stream)
+    Ok((stream, String::from_utf8_lossy(&answer[..count]).into_owned()))
 }
 
 /// A connection that takes in next to nothing until it is read: otherwise the kernel holds whole answers for it.
@@ -395,12 +401,20 @@ fn waiting_polls(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
 fn bogus_sockets(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let target = arena.server()?;
     let port = target.port;
-    let knock = |number: usize| upgraded(port, &format!("00000000-0000-4000-8000-00000000000{number}"));
+    let knock = |number: usize| knocked(port, &format!("00000000-0000-4000-8000-00000000000{number}"));
+    let session = target.ask(&Request::get("/connector"))?.text();
+    judgement
+        .control(upgraded(port, &session).is_ok(), || "a socket with a session does not open".to_owned());
     beside(&target, judgement, (4, 100), |tide, number| {
         let mut open: Vec<TcpStream> = Vec::new();
         while tide.goes_on() {
-            open.extend(knock(number).ok());
-            tide.count();
+            // Let in or turned away, it was answered; what was not heard at all costs nothing.
+            if let Ok((stream, answer)) = knock(number)
+                && answer.starts_with("HTTP/1.1 ")
+            {
+                tide.count();
+                open.push(stream);
+            }
             if open.len() > 200 {
                 open.clear();
             }

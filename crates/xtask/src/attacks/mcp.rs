@@ -40,6 +40,9 @@ for line in sys.stdin:
     if "id" not in request:
         continue
     method, result = request.get("method"), {}
+    def mark(name):
+        if way != "note":
+            open(os.path.join(sys.argv[2], name), "w").close()
     tool = {"name": "act", "description": "Acts.", "inputSchema": {"type": "object"}}
     if way != "note":
         tool["annotations"] = {"readOnlyHint": True}
@@ -52,7 +55,11 @@ for line in sys.stdin:
             properties = {"p%d" % number: {} for number in range(30000)}
             large = {**tool, "name": "t%s" % request["id"], "inputSchema": {"type": "object", "properties": properties}}
             result = {"tools": [tool, large], "nextCursor": "more"}
+            if request.get("params", {}).get("cursor") == "more":
+                mark("pages")
     elif method == "tools/call":
+        if way != "pages":
+            mark(way)
         if way == "line":
             os.write(1, b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"')
             for _ in range(1400):
@@ -138,7 +145,8 @@ fn wait_for_tools(target: &Target, ways: &[&str]) -> Result<()> {
 
 fn floods(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     let far = FarSide::start([127, 0, 0, 1], over_http)?;
-    let mut setup = setup(&WAYS, &[])?;
+    let marks = tempfile::tempdir()?;
+    let mut setup = setup(&WAYS, &[marks.path()])?;
     setup.settings["mcpServers"]["quotes"] = json!({"url": format!("http://{}/mcp", far.address)});
     let target = arena.server_with(&setup)?;
     wait_for_tools(&target, &WAYS)?;
@@ -151,7 +159,8 @@ fn floods(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     judgement.control(honest["text"] == "ended", || format!("an honest call came to {honest}"));
     beside(&target, judgement, (1, 5), |tide, _| {
         for way in WAYS.iter().filter(|way| **way != "pages") {
-            if target.ingest(KEY, &Said { topic: way, ..Said::at_terminal(way, way) }).is_ok() {
+            let taken = target.ingest(KEY, &Said { topic: way, ..Said::at_terminal(way, way) });
+            if taken.is_ok_and(|taken| taken.code == 202) {
                 tide.count();
             }
         }
@@ -166,6 +175,10 @@ fn floods(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         std::thread::sleep(Duration::from_millis(100));
     }
     judgement.demand(is_idle()?, || "a call to a server that floods does not end".to_owned());
+    // The one behind HTTP keeps what it got; the others leave a mark before they begin.
+    for way in WAYS.iter().filter(|way| **way != "quotes") {
+        judgement.control(marks.path().join(way).exists(), || format!("{way}: it never came to its flood"));
+    }
     let was_called = far.got().iter().any(|got| got.body.contains("tools/call"));
     judgement.control(was_called, || "the server behind HTTP was never called".to_owned());
     Ok(())
