@@ -75,6 +75,11 @@ impl Gated {
         self.close();
         kill_process(process, Signal::KILL).unwrap();
         eventually("it is gone", async || test_kill_process(process).is_err().then_some(())).await;
+        eventually("that it is gone is seen", async || {
+            let tools = self.server.get("/api/v2/tools").await.json();
+            tools["heldBack"].to_string().contains("mcp faults: is ").then_some(())
+        })
+        .await;
     }
 }
 
