@@ -2,6 +2,7 @@
 
 use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::hex;
+use crate::savepoint::apart;
 use crate::trace::{self, NoteKind};
 use crate::turn::UntrustedLines;
 use crate::{Store, StoreError, audit, capacity, outbox, step, topic, turn};
@@ -13,6 +14,7 @@ use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 
+mod expire;
 mod grant;
 mod question;
 
@@ -136,16 +138,7 @@ impl Approvals<'_> {
         now: Millis,
         line: impl Fn(&Resolved) -> Option<NewReply> + Send + 'static,
     ) -> Result<usize, StoreError> {
-        self.0
-            .write(move |connection| {
-                let due = due(connection, now)?;
-                for approval in &due {
-                    let expired = close(connection, approval, Decision::Expired, None, now)?;
-                    tell(connection, &Resolved::Expired(expired), &line, now)?;
-                }
-                Ok(due.len())
-            })
-            .await
+        self.0.write(move |connection| expire::expire_due(connection, now, &line)).await
     }
 
     pub async fn find(&self, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
@@ -368,13 +361,11 @@ fn close(
     if changed != 1 {
         return Err(StoreError::Fault(format!("{} was resolved twice", approval.id)));
     }
-    blank_token(connection, &approval.id)?;
-    let turn_id: Option<i64> = connection
-        .prepare_cached("SELECT turn_id FROM pending_approvals WHERE id = ?1")?
-        .query_row([approval.id.as_str()], |row| row.get(0))?;
-    if let Some(turn_id) = turn_id {
-        let said = asked_line(&approval.tool_name, &approval.tool_arguments_json, status);
-        turn::restate(connection, &approval.topic, turn_id, &said)?;
+    // What is damaged around a question must not keep it open.
+    let blanked = apart(connection, || blank_token(connection, approval, now))?;
+    let restated = apart(connection, || restate(connection, approval, status))?;
+    for error in [blanked, restated].into_iter().filter_map(Result::err) {
+        tracing::error!(approval = %approval.id, %error, "What was said of a question is damaged");
     }
     let seq = event_of(connection, &approval.id)?;
     let body = StepBody::ApprovalDecided {
@@ -425,11 +416,22 @@ pub(crate) fn wake(connection: &Connection, seq: i64, reason: &str, now: Millis)
 }
 
 /// A token that was used or is void must not stay readable in the prompt (SECURITY 19).
-fn blank_token(connection: &Connection, id: &ApprovalId) -> Result<(), StoreError> {
-    let prompt: String = connection
-        .prepare_cached("SELECT prompt_id FROM pending_approvals WHERE id = ?1")?
-        .query_row([id.as_str()], |row| row.get(0))?;
-    outbox::blank_prompt(connection, &prompt)
+fn blank_token(connection: &Connection, approval: &Approval, now: Millis) -> Result<(), StoreError> {
+    let (id, event_seq): (String, i64) = connection
+        .prepare_cached("SELECT prompt_id, event_seq FROM pending_approvals WHERE id = ?1")?
+        .query_row([approval.id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let prompt = outbox::Prompt { id: &id, topic: &approval.topic, event_seq, asked_at: approval.created_at };
+    outbox::blank_prompt(connection, &prompt, now)
+}
+
+/// The line of the history that says what was asked says what came of it.
+fn restate(connection: &Connection, approval: &Approval, status: ApprovalStatus) -> Result<(), StoreError> {
+    let turn_id: Option<i64> = connection
+        .prepare_cached("SELECT turn_id FROM pending_approvals WHERE id = ?1")?
+        .query_row([approval.id.as_str()], |row| row.get(0))?;
+    let Some(turn_id) = turn_id else { return Ok(()) };
+    let said = asked_line(&approval.tool_name, &approval.tool_arguments_json, status);
+    turn::restate(connection, &approval.topic, turn_id, &said)
 }
 
 fn tell(
@@ -448,14 +450,6 @@ fn event_of(connection: &Connection, id: &ApprovalId) -> Result<i64, StoreError>
     Ok(connection
         .prepare_cached("SELECT event_seq FROM pending_approvals WHERE id = ?1")?
         .query_row([id.as_str()], |row| row.get(0))?)
-}
-
-fn due(connection: &Connection, now: Millis) -> Result<Vec<Approval>, StoreError> {
-    let sql =
-        format!("{SELECT} WHERE a.status = 'pending' AND a.expires_at <= ?1 ORDER BY a.expires_at LIMIT 100");
-    let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map([now.0], |row| Ok(read(row)))?;
-    rows.map(|row| row?).collect()
 }
 
 fn by_key(connection: &Connection, key: &ApprovalKey) -> Result<Option<Approval>, StoreError> {

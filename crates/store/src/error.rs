@@ -48,11 +48,12 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl StoreError {
-    /// Whether the whole batch must be given up, because the transaction can no longer be trusted.
+    /// Whether the whole batch must be given up, because the transaction can no longer be trusted. A damaged row is no
+    /// reason: its own request is undone, and the rows beside it are whole (D92).
     pub(crate) fn spoils_batch(&self) -> bool {
         match self {
-            Self::Unavailable(_) | Self::Damaged(_) | Self::FileDamaged(_) => true,
-            Self::Full(_) | Self::Closed | Self::Fault(_) => false,
+            Self::Unavailable(_) | Self::FileDamaged(_) => true,
+            Self::Damaged(_) | Self::Full(_) | Self::Closed | Self::Fault(_) => false,
         }
     }
 

@@ -4,13 +4,17 @@ use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
 use crate::topic::Places;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, capacity, channel, outbox, step, topic};
+use crate::{Store, StoreError, audit, capacity, channel, step, topic};
 use cortex_types::{
     AcceptedEvent, Decision, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef,
 };
 use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
+
+mod recover;
+
+pub(crate) use recover::{fail_at_recovery, fail_damaged};
 
 /// Transitions of the inbox.
 pub struct Inbox<'a>(pub(crate) &'a Store);
@@ -128,7 +132,7 @@ impl Inbox<'_> {
         now: Millis,
         notice: impl Fn(&Event) -> NewReply + Send + 'static,
     ) -> Result<Recovered, StoreError> {
-        self.0.write(move |connection| recover(connection, restarts_max, now, &notice)).await
+        self.0.write(move |connection| recover::recover(connection, restarts_max, now, &notice)).await
     }
 
     /// Planned retries lie at most `horizon` ahead; a clock that was set back before this start must not hold a
@@ -273,7 +277,7 @@ fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Head, StoreEr
     trace::note_earlier_claim(connection, seq)?;
     let claimed = connection
         .prepare_cached(
-            "UPDATE inbox_messages SET status = 'processing', attempts = attempts + 1, claimed_at = ?2,
+            "UPDATE inbox_messages SET status = 'processing', attempts = coalesce(attempts, 0) + 1, claimed_at = ?2,
                updated_at = ?2, steps_at_claim = ?3 WHERE seq = ?1 AND status = 'pending'",
         )?
         .execute(params![seq, now.0, steps])?;
@@ -292,35 +296,6 @@ fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Head, StoreEr
         Err(StoreError::Damaged(reason)) => fail_damaged(connection, seq, &reason, now).map(Head::Damaged),
         Err(other) => Err(other),
     }
-}
-
-fn fail_damaged(
-    connection: &Connection,
-    seq: i64,
-    reason: &str,
-    now: Millis,
-) -> Result<Option<EventId>, StoreError> {
-    tracing::error!(seq, reason, "A stored event is damaged and was set aside");
-    connection
-        .prepare_cached(
-            "UPDATE inbox_messages SET status = 'failed', error = ?2, updated_at = ?3 WHERE seq = ?1",
-        )?
-        .execute(params![seq, reason, now.0])?;
-    let (topic, source, topic_key) = connection
-        .prepare_cached("SELECT id, source, topic_key FROM topics WHERE in_flight = ?1")?
-        .query_row([seq], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?)))?;
-    let notice = NewReply {
-        id: outbox::mint_id(now),
-        topic: TopicRef { source, topic_key },
-        text: "One of your messages was damaged on disk and could not be answered. Please send it again."
-            .to_owned(),
-        payload_json: None,
-    };
-    outbox::queue(connection, &notice, seq, now)?;
-    topic::release(connection, topic)?;
-    let mut id = connection.prepare_cached("SELECT CAST(id AS TEXT) FROM inbox_messages WHERE seq = ?1")?;
-    // An id that is none is nobody's: no one can wait for it.
-    Ok(id.query_row([seq], |row| row.get::<_, String>(0)).ok().and_then(|id| id.parse().ok()))
 }
 
 pub(crate) fn seq_of(connection: &Connection, id: &EventId) -> Result<Option<i64>, StoreError> {
@@ -357,68 +332,6 @@ fn newest_said(
         .query_row(params![LATELY_EVENTS, topic.source, topic.topic_key, since.0], |row| Ok(event(row)))
         .optional()?
         .transpose()
-}
-
-fn recover(
-    connection: &Connection,
-    restarts_max: u32,
-    now: Millis,
-    notice: &dyn Fn(&Event) -> NewReply,
-) -> Result<Recovered, StoreError> {
-    let stranded = connection
-        .prepare_cached("SELECT id, in_flight FROM topics WHERE in_flight IS NOT NULL")?
-        .query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut recovered = Recovered::default();
-    for (topic, seq) in stranded {
-        let restarts: u32 = connection
-            .prepare_cached("SELECT restarts + 1 FROM inbox_messages WHERE seq = ?1")?
-            .query_row([seq], |row| row.get(0))?;
-        if restarts >= restarts_max {
-            let reason = format!("given up after {restarts} restarts in the middle of its turn");
-            fail_at_recovery(connection, seq, &reason, now, notice)?;
-            recovered.failed += 1;
-        } else {
-            requeue_at_recovery(connection, seq, now)?;
-            recovered.requeued += 1;
-        }
-        topic::release(connection, topic)?;
-    }
-    Ok(recovered)
-}
-
-/// An attempt that recorded a new step made progress, so its end by a restart does not count (D7).
-fn requeue_at_recovery(connection: &Connection, seq: i64, now: Millis) -> Result<(), StoreError> {
-    connection
-        .prepare_cached(
-            "UPDATE inbox_messages SET status = 'pending', due_at = 0, restarts = restarts + 1, updated_at = ?2,
-               attempts = attempts - ((SELECT count(*) FROM turn_steps WHERE event_seq = ?1) > steps_at_claim)
-             WHERE seq = ?1 AND status = 'processing'",
-        )?
-        .execute(params![seq, now.0])?;
-    trace::note(connection, seq, now, NoteKind::Restarted, "the server restarted during this turn")
-}
-
-pub(crate) fn fail_at_recovery(
-    connection: &Connection,
-    seq: i64,
-    reason: &str,
-    now: Millis,
-    notice: &dyn Fn(&Event) -> NewReply,
-) -> Result<(), StoreError> {
-    let event = match by_seq(connection, seq) {
-        Ok(event) => event,
-        Err(StoreError::Damaged(damage)) => return fail_damaged(connection, seq, &damage, now).map(drop),
-        Err(other) => return Err(other),
-    };
-    connection
-        .prepare_cached(
-            "UPDATE inbox_messages SET status = 'failed', error = ?2, restarts = restarts + 1, updated_at = ?3
-             WHERE seq = ?1",
-        )?
-        .execute(params![seq, reason, now.0])?;
-    outbox::queue(connection, &notice(&event), seq, now)?;
-    Ok(())
 }
 
 fn retry_failed(

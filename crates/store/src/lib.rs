@@ -29,6 +29,7 @@ mod open;
 mod outbox;
 mod reader;
 mod row;
+mod savepoint;
 mod schedule;
 mod session;
 mod shadow;

@@ -1,16 +1,16 @@
 //! The outbox: a message is leased to one connector at a time, retried with backoff, and never silently lost.
 
 use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
-
 use crate::{Store, StoreError, channel, checksum, topic};
 use cortex_types::{
-    Delivery, Event, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef, blank_tokens,
+    Delivery, Event, EventId, LeaseToken, Millis, NewReply, OutboxId, OutboxStatus, TopicRef,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 use ulid::Ulid;
 
 pub(crate) mod bell;
+mod blank;
 mod claim;
 mod hand_over;
 mod push;
@@ -18,6 +18,7 @@ mod receipt;
 mod settle;
 
 pub use bell::{OutboxListener, Ring};
+pub(crate) use blank::{Prompt, blank_prompt};
 pub use hand_over::{HandOver, HandedOver, RepliesOf};
 pub use push::{MessageCause, ReturnedLease};
 pub use receipt::EndedEvent;
@@ -331,26 +332,6 @@ pub(crate) fn suppress(
                last_error = ?2, updated_at = ?3 WHERE seq = ?1 AND status IN ('pending', 'leased')",
         )?
         .execute(params![seq, reason, now.0])?;
-    Ok(())
-}
-
-/// Takes the payload out of a message, with its checksum made anew; what it held is void.
-/// Takes the buttons and every token out of a question's prompt.
-pub(crate) fn blank_prompt(connection: &Connection, id: &str) -> Result<(), StoreError> {
-    let sql = format!("SELECT {QUEUED_COLUMNS} FROM outbox_messages WHERE id = ?1");
-    let found = connection
-        .prepare_cached(&sql)?
-        .query_row([id], |row| Ok((as_queued(row), row.get::<_, Option<i64>>(5)?, Millis(row.get(6)?))))
-        .optional()?;
-    let Some((reply, event_seq, created_at)) = found else { return Ok(()) };
-    let reply = reply?;
-    let text = blank_tokens(&reply.text).into_owned();
-    let blanked = NewReply { payload_json: None, text, ..reply };
-    connection
-        .prepare_cached(
-            "UPDATE outbox_messages SET payload_json = NULL, text = ?3, checksum = ?2 WHERE id = ?1",
-        )?
-        .execute(params![id, row_checksum(&blanked, event_seq, created_at), blanked.text])?;
     Ok(())
 }
 

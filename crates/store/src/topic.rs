@@ -1,8 +1,8 @@
 //! Topics: who may run next. One row a topic, so that a claim looks at topics and never at a backlog.
 
 use crate::{Store, StoreError, channel};
-use cortex_types::{Audience, Millis, NewEvent, TopicRef};
-use rusqlite::{Connection, OptionalExtension, params};
+use cortex_types::{Audience, Millis, NewEvent, Priority, TopicRef};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
 
 mod claim;
@@ -15,7 +15,7 @@ const WOKEN_MAX: i64 = 256;
 
 pub(crate) struct TopicRow {
     pub(crate) id: i64,
-    in_flight: Option<i64>,
+    is_held: bool,
     head_priority: Option<i64>,
     is_group: bool,
 }
@@ -23,11 +23,11 @@ pub(crate) struct TopicRow {
 pub(crate) fn find_or_add(connection: &Connection, source: &str, key: &str) -> Result<TopicRow, StoreError> {
     let found = connection
         .prepare_cached(
-            "SELECT id, in_flight, head_priority, is_group FROM topics WHERE source = ?1 AND topic_key = ?2",
+            "SELECT id, in_flight IS NOT NULL, head_priority, is_group FROM topics WHERE source = ?1 AND topic_key = ?2",
         )?
         .query_row([source, key], |row| {
-            let (id, in_flight, head_priority) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok(TopicRow { id, in_flight, head_priority, is_group: row.get(3)? })
+            let (id, is_held, head_priority) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(TopicRow { id, is_held, head_priority, is_group: row.get(3)? })
         })
         .optional()?;
     if let Some(found) = found {
@@ -37,7 +37,7 @@ pub(crate) fn find_or_add(connection: &Connection, source: &str, key: &str) -> R
         .prepare_cached("INSERT INTO topics(source, topic_key) VALUES (?1, ?2)")?
         .execute([source, key])?;
     let id = connection.last_insert_rowid();
-    Ok(TopicRow { id, in_flight: None, head_priority: None, is_group: false })
+    Ok(TopicRow { id, is_held: false, head_priority: None, is_group: false })
 }
 
 /// Remembers what a connector says of who reads the topic, for events that say nothing of it.
@@ -87,10 +87,7 @@ pub(crate) fn offer(
 ) -> Result<(), StoreError> {
     let priority = new.priority;
     let overtakes = topic.head_priority.is_none_or(|head| priority.rank() < head);
-    if topic.in_flight.is_some()
-        || !overtakes
-        || channel::is_off(connection, new.channel.as_deref(), &new.source)?
-    {
+    if topic.is_held || !overtakes || channel::is_off(connection, new.channel.as_deref(), &new.source)? {
         return Ok(());
     }
     connection
@@ -152,20 +149,33 @@ fn next_of(connection: &Connection, topic: i64) -> Result<Option<Next>, StoreErr
     // A topic has few channels and may have many events: each channel is asked about once.
     let mut off: BTreeMap<Option<String>, bool> = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        let channel: Option<String> = row.get(3)?;
-        let is_off = match off.get(&channel) {
-            Some(is_off) => *is_off,
-            None => {
-                let is_off = channel::is_off(connection, channel.as_deref(), &row.get::<_, String>(4)?)?;
-                off.insert(channel, is_off);
-                is_off
-            }
-        };
-        if !is_off {
-            return Ok(Some(Next { seq: row.get(0)?, priority: row.get(1)?, due_at: row.get(2)? }));
+        if !is_off(connection, row, &mut off)? {
+            return Ok(Some(Next {
+                seq: row.get(0)?,
+                priority: row.get(1).unwrap_or(Priority::Normal.rank()),
+                // A time before all times would be neither now nor later, and nothing would ever take the event up.
+                due_at: row.get(2).unwrap_or(0).max(0),
+            }));
         }
     }
     Ok(None)
+}
+
+/// One that cannot be read is not off: it leads its topic, and the claim sets it aside and tells its user. Otherwise it would
+/// fail whatever ends a turn before it.
+fn is_off(
+    connection: &Connection,
+    row: &Row<'_>,
+    known: &mut BTreeMap<Option<String>, bool>,
+) -> Result<bool, StoreError> {
+    let Ok(channel) = row.get::<_, Option<String>>(3) else { return Ok(false) };
+    if let Some(is_off) = known.get(&channel) {
+        return Ok(*is_off);
+    }
+    let Ok(source) = row.get::<_, String>(4) else { return Ok(false) };
+    let is_off = channel::is_off(connection, channel.as_deref(), &source)?;
+    known.insert(channel, is_off);
+    Ok(is_off)
 }
 
 /// Whether an event of the topic may run once nothing holds it.
@@ -175,16 +185,16 @@ pub(crate) fn has_next(connection: &Connection, topic: i64) -> Result<bool, Stor
 
 /// Recomputes the head of a topic whose pending events changed while nothing is in flight.
 pub(crate) fn refresh(connection: &Connection, topic: i64) -> Result<(), StoreError> {
-    let in_flight: Option<i64> = connection
-        .prepare_cached("SELECT in_flight FROM topics WHERE id = ?1")?
+    let is_held: bool = connection
+        .prepare_cached("SELECT in_flight IS NOT NULL FROM topics WHERE id = ?1")?
         .query_row([topic], |row| row.get(0))?;
-    if in_flight.is_some() { Ok(()) } else { release(connection, topic) }
+    if is_held { Ok(()) } else { release(connection, topic) }
 }
 
 /// The modes changed: what may run next in each topic is looked up anew.
 pub(crate) fn refresh_all(connection: &Connection) -> Result<(), StoreError> {
     let topics = connection
-        .prepare("SELECT DISTINCT topic_id FROM inbox_messages WHERE status = 'pending'")?
+        .prepare("SELECT id FROM topics WHERE id IN (SELECT topic_id FROM inbox_messages WHERE status = 'pending')")?
         .query_map([], |row| row.get(0))?
         .collect::<Result<Vec<i64>, _>>()?;
     topics.into_iter().try_for_each(|topic| refresh(connection, topic))
@@ -198,7 +208,8 @@ pub(crate) fn next_due(connection: &Connection) -> Result<Option<Millis>, StoreE
              WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at > 0
              ORDER BY head_due_at LIMIT 1",
         )?
-        .query_row([], |row| row.get::<_, i64>(0))
+        // Numbers come first: a time that cannot be read is nobody's alarm, and the next start sets it anew.
+        .query_row([], |row| Ok(row.get::<_, i64>(0).ok()))
         .optional()?;
-    Ok(due.map(Millis))
+    Ok(due.flatten().map(Millis))
 }

@@ -95,8 +95,8 @@ pub(crate) fn note_earlier_claim(connection: &Connection, event_seq: i64) -> Res
     connection
         .prepare_cached(
             "INSERT INTO trace_notes(event_seq, number, at, what, detail)
-             SELECT seq, (SELECT count(*) FROM trace_notes WHERE event_seq = ?1), claimed_at, ?2, 'attempt ' || attempts
-             FROM inbox_messages WHERE seq = ?1 AND claimed_at IS NOT NULL",
+             SELECT seq, (SELECT count(*) FROM trace_notes WHERE event_seq = ?1), claimed_at, ?2,
+               'attempt ' || coalesce(attempts, 0) FROM inbox_messages WHERE seq = ?1 AND claimed_at IS NOT NULL",
         )?
         .execute(params![event_seq, NoteKind::Claimed.as_str()])?;
     Ok(())

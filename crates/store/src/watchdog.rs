@@ -1,6 +1,7 @@
 //! The watchdog's look at the rows: events that nobody will end, and how each is ended or put back.
 
-use crate::inbox::fail_at_recovery;
+use crate::inbox::{fail_at_recovery, fail_damaged};
+use crate::savepoint::{apart, or_nothing};
 use crate::trace::{self, NoteKind};
 use crate::turn::{claimed_topic, shorten};
 use crate::{Store, StoreError, approval, outbox, topic};
@@ -82,8 +83,12 @@ fn look(connection: &Connection, running: &BTreeSet<i64>) -> Result<Stranded, St
     let mut in_flight =
         connection.prepare_cached("SELECT in_flight FROM topics WHERE in_flight IS NOT NULL")?;
     let mut events = Vec::new();
-    for seq in in_flight.query_map([], |row| row.get::<_, i64>(0))? {
-        let seq = seq?;
+    for seq in in_flight.query_map([], |row| Ok(row.get::<_, i64>(0).ok()))? {
+        // Which event runs in such a topic is for the next start to find out; the others need not wait for it.
+        let Some(seq) = seq? else {
+            tracing::error!("A stored topic is damaged; it is held until the next start");
+            continue;
+        };
         if !running.contains(&seq) && events.len() < STRANDED_MAX {
             events.push(seq);
         }
@@ -96,8 +101,14 @@ fn look(connection: &Connection, running: &BTreeSet<i64>) -> Result<Stranded, St
     let mut topics = Vec::new();
     for topic in idle.query_map([], |row| row.get::<_, i64>(0))? {
         let topic = topic?;
-        if topics.len() < STRANDED_MAX && topic::has_next(connection, topic)? {
-            topics.push(topic);
+        if topics.len() == STRANDED_MAX {
+            break;
+        }
+        match topic::has_next(connection, topic) {
+            Ok(true) => topics.push(topic),
+            Ok(false) => {}
+            Err(error) if error.spoils_batch() => return Err(error),
+            Err(error) => tracing::error!(topic, %error, "The watchdog cannot look at a topic"),
         }
     }
     Ok(Stranded { events, topics, unasked: unasked(connection)? })
@@ -121,54 +132,77 @@ fn rescue(
 ) -> Result<Rescued, StoreError> {
     let mut rescued = Rescued::default();
     for seq in &stranded.events {
-        let topic: Option<i64> = connection
-            .prepare_cached("SELECT id FROM topics WHERE in_flight = ?1")?
-            .query_row([seq], |row| row.get(0))
-            .optional()?;
-        let Some(topic) = topic else { continue };
-        let found: Option<(u32, String)> = connection
-            .prepare_cached(
-                "SELECT attempts, id FROM inbox_messages WHERE seq = ?1 AND status = 'processing'",
-            )?
-            .query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        match found {
-            Some((attempts, id)) if attempts >= attempts_max => {
-                fail_at_recovery(connection, *seq, "its turn was lost every time", now, notice)?;
-                // Nobody can watch an event whose id is damaged.
-                rescued.failed.extend(id.parse::<EventId>().ok());
+        let done = apart(connection, || rescue_event(connection, *seq, attempts_max, now, notice))?;
+        match done {
+            Ok(Some(Put::Back(id))) => rescued.requeued.extend(id),
+            Ok(Some(Put::Aside(id))) => rescued.failed.extend(id),
+            Ok(Some(Put::Free)) => rescued.topics += 1,
+            Ok(None) => {}
+            Err(error) => {
+                rescued.failed.extend(fail_damaged(connection, *seq, &error.to_string(), now)?);
             }
-            Some((_, id)) => {
-                connection
-                    .prepare_cached(
-                        "UPDATE inbox_messages SET status = 'pending', due_at = 0, updated_at = ?2 WHERE seq = ?1",
-                    )?
-                    .execute([*seq, now.0])?;
-                trace::note(
-                    connection,
-                    *seq,
-                    now,
-                    NoteKind::Rescued,
-                    "no task worked on this turn any more",
-                )?;
-                rescued.requeued.extend(id.parse::<EventId>().ok());
-            }
-            // The head of the topic was no event that waits: only the topic is held.
-            None => rescued.topics += 1,
         }
-        topic::release(connection, topic)?;
     }
     for topic in &stranded.topics {
-        topic::refresh(connection, *topic)?;
-        rescued.topics += 1;
+        match apart(connection, || topic::refresh(connection, *topic))? {
+            Ok(()) => rescued.topics += 1,
+            Err(error) => tracing::error!(topic, %error, "A topic cannot be put back"),
+        }
     }
     // An answer may have come since the look: then it goes on already.
     let still = if stranded.unasked.is_empty() { Vec::new() } else { unasked(connection)? };
     for seq in stranded.unasked.iter().filter(|seq| still.contains(seq)) {
-        approval::wake(connection, *seq, "it waited for an answer, and nobody is asked", now)?;
-        rescued.topics += 1;
+        let reason = "it waited for an answer, and nobody is asked";
+        match apart(connection, || approval::wake(connection, *seq, reason, now))? {
+            Ok(()) => rescued.topics += 1,
+            Err(error) => tracing::error!(seq, %error, "A waiting event cannot be put back"),
+        }
     }
     Ok(rescued)
+}
+
+/// What became of an event that held its topic for nobody. One whose id is damaged has none: nobody can watch it.
+enum Put {
+    Back(Option<EventId>),
+    Aside(Option<EventId>),
+    /// The head of the topic was no event that waits: only the topic was held.
+    Free,
+}
+
+fn rescue_event(
+    connection: &Connection,
+    seq: i64,
+    attempts_max: u32,
+    now: Millis,
+    notice: &dyn Fn(&Event) -> NewReply,
+) -> Result<Option<Put>, StoreError> {
+    let topic: Option<i64> = connection
+        .prepare_cached("SELECT id FROM topics WHERE in_flight = ?1")?
+        .query_row([seq], |row| row.get(0))
+        .optional()?;
+    let Some(topic) = topic else { return Ok(None) };
+    let found: Option<(u32, String)> = connection
+        .prepare_cached("SELECT attempts, id FROM inbox_messages WHERE seq = ?1 AND status = 'processing'")?
+        .query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let put = match found {
+        Some((attempts, id)) if attempts >= attempts_max => {
+            fail_at_recovery(connection, seq, "its turn was lost every time", now, notice)?;
+            Put::Aside(id.parse().ok())
+        }
+        Some((_, id)) => {
+            connection
+                .prepare_cached(
+                    "UPDATE inbox_messages SET status = 'pending', due_at = 0, updated_at = ?2 WHERE seq = ?1",
+                )?
+                .execute([seq, now.0])?;
+            trace::note(connection, seq, now, NoteKind::Rescued, "no task worked on this turn any more")?;
+            Put::Back(id.parse().ok())
+        }
+        None => Put::Free,
+    };
+    topic::release(connection, topic)?;
+    Ok(Some(put))
 }
 
 fn give_up(
@@ -205,18 +239,4 @@ fn unless_damaged(done: Result<(), StoreError>) -> Result<Result<(), StoreError>
         Err(error @ StoreError::FileDamaged(_)) => Err(error),
         done => Ok(done),
     }
-}
-
-/// Runs a part whose failure must not undo the rest.
-fn or_nothing(
-    connection: &Connection,
-    part: impl FnOnce() -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    connection.execute_batch("SAVEPOINT part")?;
-    let done = part();
-    if done.is_err() {
-        connection.execute_batch("ROLLBACK TO part")?;
-    }
-    connection.execute_batch("RELEASE part")?;
-    done
 }

@@ -14,15 +14,15 @@ use ulid::Ulid;
 
 const NOW: Millis = Millis(1_000);
 
-struct Asked {
-    store: TempStore,
-    claimed: Claimed,
-    questions: Vec<ApprovalId>,
+pub(crate) struct Asked {
+    pub(crate) store: TempStore,
+    pub(crate) claimed: Claimed,
+    pub(crate) questions: Vec<ApprovalId>,
 }
 
 impl Asked {
     /// An event that was asked about two calls and waits.
-    async fn two() -> Self {
+    pub(crate) async fn two() -> Self {
         let store = TempStore::create();
         Self::on(store, "test", 0).await
     }
@@ -55,16 +55,16 @@ impl Asked {
         Self { store, claimed, questions }
     }
 
-    async fn decide(&self, question: usize, decision: Decision) -> Resolved {
+    pub(crate) async fn decide(&self, question: usize, decision: Decision) -> Resolved {
         let key = ApprovalKey::Id(self.questions[question].clone());
         self.store.approvals().resolve(key, decision, Answerer::Owner, NOW, |_| None).await.unwrap()
     }
 
-    async fn claim(&self) -> Option<Claimed> {
+    pub(crate) async fn claim(&self) -> Option<Claimed> {
         self.store.inbox().claim_next(1, NOW).await.unwrap().whole.pop()
     }
 
-    async fn event(&self) -> (InboxStatus, u32) {
+    pub(crate) async fn event(&self) -> (InboxStatus, u32) {
         let event = self.store.inbox().find(self.claimed.event.id.clone()).await.unwrap().unwrap();
         (event.status, event.attempts)
     }

@@ -9,6 +9,8 @@ mod checkup;
 mod claim;
 mod connector;
 mod damage;
+mod damaged_question;
+mod damaged_row;
 mod fact;
 mod file_damage;
 mod full_disk;

@@ -13,7 +13,7 @@ const NOW: Millis = Millis(1_000);
 /// When the lease of a message that was polled at `NOW` has ended.
 const LATER: i64 = 20_000;
 
-async fn set_modes(store: &TempStore, channels: &[(&str, ChannelMode)]) {
+pub(crate) async fn set_modes(store: &TempStore, channels: &[(&str, ChannelMode)]) {
     let setting = |mode| ChannelSetting { mode, topic: None };
     let channels = channels.iter().map(|(name, mode)| ((*name).to_owned(), setting(*mode))).collect();
     let settings = ChannelSettings { channels, ..ChannelSettings::default() };

@@ -10,18 +10,18 @@ use std::time::Duration;
 const NOW: Millis = Millis(1_000);
 const RESTARTS_MAX: u32 = 3;
 
-async fn recover(store: &TempStore, now: Millis) -> Recovered {
+pub(crate) async fn recover(store: &TempStore, now: Millis) -> Recovered {
     let notice = |event: &cortex_types::Event| new_reply(&event.topic, "I could not answer this.");
     store.inbox().recover(RESTARTS_MAX, now, notice).await.unwrap()
 }
 
-async fn claim_one(store: &TempStore, now: Millis) -> Claimed {
+pub(crate) async fn claim_one(store: &TempStore, now: Millis) -> Claimed {
     let mut claimed = store.inbox().claim_next(10, now).await.unwrap().whole;
     assert_eq!(claimed.len(), 1, "{claimed:?}");
     claimed.remove(0)
 }
 
-async fn replies_in(store: &TempStore) -> Vec<(TopicRef, String)> {
+pub(crate) async fn replies_in(store: &TempStore) -> Vec<(TopicRef, String)> {
     let page = cortex_store::PageRequest::newest(100);
     let rows = store.outbox().list(Some(OutboxStatus::Pending), None, page).await.unwrap().rows;
     rows.into_iter().map(|row| (row.topic, row.text)).collect()
@@ -147,7 +147,7 @@ async fn after_the_clock_was_set_back_no_topic_waits_longer_than_the_horizon() {
 }
 
 /// Changes stored bytes behind the store's back, as a failing disk would.
-fn damage(store: &TempStore, sql: &str) {
+pub(crate) fn damage(store: &TempStore, sql: &str) {
     let connection = Connection::open(store.path()).unwrap();
     connection.execute_batch("PRAGMA foreign_keys = 0").unwrap();
     let changed = connection.execute(sql, []).unwrap();

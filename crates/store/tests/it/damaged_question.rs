@@ -1,0 +1,109 @@
+//! A question that is damaged on disk, or the message that asked it: it ends like any other, and no other waits for it.
+
+use crate::approval::Asked;
+use crate::recovery::damage;
+use cortex_store::{PageRequest, Resolved};
+use cortex_types::{ApprovalStatus, Decision, InboxStatus, Millis, OutboxStatus, StepBody};
+
+const LATE: Millis = Millis(900_000);
+
+const OF_THE_PROMPT: [&str; 7] = [
+    "text = 'apr_0123456789abcdefghjkmnpqrs'",
+    "text = CAST(x'ff' AS TEXT)",
+    "payload_json = CAST(x'00' AS BLOB)",
+    "source = CAST(x'ff' AS TEXT)",
+    "topic_key = 'eve'",
+    "event_seq = 'none'",
+    "created_at = 'noon'",
+];
+
+async fn expire(asked: &Asked) -> usize {
+    asked.store.approvals().expire_due(LATE, |_| None).await.unwrap()
+}
+
+/// What the journal says was decided.
+async fn decisions(asked: &Asked) -> Vec<Decision> {
+    let claimed = asked.claim().await.expect("the event goes on");
+    let decided = claimed.steps.into_iter().filter_map(|step| match step.body {
+        StepBody::ApprovalDecided { decision, .. } => Some(decision),
+        _ => None,
+    });
+    decided.collect()
+}
+
+#[tokio::test]
+async fn a_damaged_prompt_keeps_no_question_from_its_end() {
+    for change in OF_THE_PROMPT {
+        let asked = Asked::two().await;
+        damage(&asked.store, &format!("UPDATE outbox_messages SET {change} WHERE seq = 1"));
+        assert_eq!(expire(&asked).await, 2, "{change}");
+        assert_eq!(expire(&asked).await, 0, "{change}");
+        assert_eq!(asked.event().await.0, InboxStatus::Pending, "{change}");
+        let rows = asked.store.outbox().list(None, None, PageRequest::newest(10)).await.unwrap().rows;
+        let prompt = rows.last().unwrap();
+        assert_eq!(prompt.payload_json, None, "{change}");
+        assert!(prompt.text.contains("damaged on disk"), "{change}: {}", prompt.text);
+        assert_eq!(
+            (prompt.status, &prompt.topic),
+            (OutboxStatus::Dead, &asked.claimed.event.topic),
+            "{change}"
+        );
+        assert_eq!(decisions(&asked).await, [Decision::Expired; 2], "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_whose_prompt_is_damaged_is_approved_and_denied_like_any_other() {
+    for change in OF_THE_PROMPT {
+        let asked = Asked::two().await;
+        damage(&asked.store, &format!("UPDATE outbox_messages SET {change} WHERE seq = 1"));
+        damage(&asked.store, &format!("UPDATE outbox_messages SET {change} WHERE seq = 2"));
+        let approved = asked.decide(0, Decision::Approved).await;
+        assert!(
+            matches!(&approved, Resolved::Decided { approval, .. } if approval.status == ApprovalStatus::Approved)
+        );
+        let denied = asked.decide(1, Decision::Denied).await;
+        assert!(
+            matches!(&denied, Resolved::Decided { approval, .. } if approval.status == ApprovalStatus::Denied)
+        );
+        assert_eq!(decisions(&asked).await, [Decision::Approved, Decision::Denied], "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_read_expires_like_any_other() {
+    let damages = [
+        "id = CAST(x'ff' AS TEXT)",
+        "id = 'none'",
+        "tool_name = CAST(x'ff' AS TEXT)",
+        "tool_arguments_json = CAST(x'ff' AS TEXT)",
+        "call_id = CAST(x'00' AS BLOB)",
+        "user_id = CAST(x'ff' AS TEXT)",
+        "source = CAST(x'ff' AS TEXT)",
+        "prompt_id = CAST(x'ff' AS TEXT)",
+        "prompt_id = 'none'",
+        "binding = 'none'",
+        "turn_id = 'none'",
+        "question = CAST(x'ff' AS TEXT)",
+        "created_at = 'noon'",
+        "expires_at = 'noon'",
+        "expires_at = CAST(x'ff' AS TEXT)",
+    ];
+    for change in damages {
+        let asked = Asked::two().await;
+        damage(&asked.store, &format!("UPDATE pending_approvals SET {change} WHERE rowid = 1"));
+        assert_eq!(expire(&asked).await, 2, "{change}");
+        assert_eq!(expire(&asked).await, 0, "{change}");
+        assert_eq!(asked.event().await.0, InboxStatus::Pending, "{change}");
+        assert_eq!(decisions(&asked).await, [Decision::Expired; 2], "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_lost_its_event_ends_and_the_event_goes_on() {
+    let asked = Asked::two().await;
+    damage(&asked.store, "UPDATE pending_approvals SET event_seq = 99 WHERE rowid = 1");
+    assert_eq!(expire(&asked).await, 2);
+    assert_eq!(expire(&asked).await, 0);
+    assert_eq!(asked.event().await.0, InboxStatus::Pending);
+}
