@@ -4,19 +4,25 @@ use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_objec
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
+use crate::room::{self, Room};
 use crate::sampling::{SamplingNames, sampling_fields};
+use crate::sparing::AtMost;
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
 use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub(crate) const BASE_URL: &str = "https://api.anthropic.com";
 const SAMPLING_NAMES: SamplingNames = SamplingNames { top_p: "top_p", stop: "stop_sequences" };
 /// This wire has no default of its own.
 const MAX_TOKENS: u32 = 8_192;
+/// Most blocks of an answer in one body.
+const BLOCKS_MAX: usize = 4_096;
 
 pub(crate) struct Anthropic {
     endpoint: Endpoint,
@@ -41,7 +47,7 @@ impl Model for Anthropic {
     }
 
     async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {
-        self.open_as(&self.model, request).await
+        self.open_as(&self.model, request, room::of_the_assistant()).await
     }
 
     fn relay(&self) -> Option<RelayWire<'_>> {
@@ -51,9 +57,14 @@ impl Model for Anthropic {
 
 #[async_trait]
 impl NamedModel for Anthropic {
-    async fn open_as(&self, model: &str, request: &ChatRequest) -> Result<PieceStream, CallError> {
+    async fn open_as(
+        &self,
+        model: &str,
+        request: &ChatRequest,
+        room: Arc<dyn Room>,
+    ) -> Result<PieceStream, CallError> {
         let response = self.endpoint.post(self.endpoint.url(&["messages"]), &body(model, request)).await?;
-        Ok(self.endpoint.pieces(response, Events::default()))
+        Ok(self.endpoint.pieces(response, Events::default(), room))
     }
 }
 
@@ -184,7 +195,7 @@ impl Decoder for Events {
             return Err(CallError::Malformed("no stop_reason in it".to_owned()));
         };
         let mut pieces = Vec::new();
-        for (slot, block) in message.content.into_iter().enumerate() {
+        for (slot, block) in message.content.0.into_iter().enumerate() {
             pieces.extend(block_pieces(slot, block));
         }
         pieces.extend(message.usage.map(usage_piece));
@@ -200,10 +211,9 @@ fn block_pieces(slot: usize, block: Block) -> Vec<Piece> {
         "tool_use" => {
             let mut pieces = vec![Piece::ToolStart { slot, id: block.id, name: block.name }];
             // In a stream the block begins with an empty input and its JSON follows.
-            if let Some(input) =
-                block.input.filter(|input| input.as_object().is_some_and(|input| !input.is_empty()))
-            {
-                pieces.push(Piece::ToolArguments { slot, json: input.to_string() });
+            let entries = |json: &str| json.strip_prefix('{').map(|rest| !rest.trim_start().starts_with('}'));
+            if let Some(input) = block.input.filter(|input| entries(input.get()) == Some(true)) {
+                pieces.push(Piece::ToolArguments { slot, json: input.get().to_owned() });
             }
             pieces
         }
@@ -265,7 +275,7 @@ struct Started {
 #[derive(Deserialize)]
 struct Message {
     #[serde(default)]
-    content: Vec<Block>,
+    content: AtMost<Block, BLOCKS_MAX>,
     stop_reason: Option<String>,
     usage: Option<Usage>,
     error: Option<Failure>,
@@ -281,7 +291,7 @@ struct Block {
     id: String,
     #[serde(default)]
     name: String,
-    input: Option<Value>,
+    input: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]

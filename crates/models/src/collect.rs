@@ -3,6 +3,7 @@
 use crate::delta::{Delta, DeltaSink};
 use crate::error::CallError;
 use crate::model::Piece;
+use crate::sparing::AnyObject;
 use crate::tool_name::ToolNames;
 use cortex_types::limits::{REPLY_BYTES_MAX, TOOL_CALLS_MAX};
 use cortex_types::{ChatMessage, ChatReply, ChatRequest, FinishReason, TokenUsage, ToolCall};
@@ -11,6 +12,9 @@ use std::collections::HashSet;
 const CUT_MARK: &str = "\n\n[The answer was too long and was cut here.]";
 /// OpenAI refuses longer ids in a history.
 const CALL_ID_CHARS_MAX: usize = 40;
+
+/// What is kept of the id and of the name of a call; no tool has a longer one.
+const NAME_BYTES_MAX: usize = 1_024;
 
 /// A model that calls more than these never stops.
 const CALLS_LEFT_OUT_MAX: usize = 1_000;
@@ -165,7 +169,9 @@ impl<'a> Collector<'a> {
         Flow::Enough
     }
 
-    fn start_call(&mut self, slot: usize, id: String, name: String) -> Result<(), CallError> {
+    fn start_call(&mut self, slot: usize, mut id: String, mut name: String) -> Result<(), CallError> {
+        id.truncate(id.floor_char_boundary(NAME_BYTES_MAX));
+        name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
         if let Some(call) = self.calls.iter_mut().find(|call| call.slot == slot) {
             if call.id.is_empty() {
                 call.id = id;
@@ -230,7 +236,7 @@ impl<'a> Collector<'a> {
 }
 
 fn is_whole(arguments_json: &str) -> bool {
-    serde_json::from_str::<serde_json::Map<_, _>>(arguments_json).is_ok()
+    serde_json::from_str::<AnyObject>(arguments_json).is_ok()
 }
 
 fn call_ids(request: &ChatRequest) -> HashSet<String> {

@@ -2,6 +2,8 @@
 
 use crate::error::CallError;
 use crate::model::PieceStream;
+use crate::room::{NoRoom, Room};
+use crate::sparing::First;
 use crate::stream::{self, Decoder};
 use crate::{ModelsError, redact, retry_after};
 use bytes::Bytes;
@@ -10,10 +12,16 @@ use futures::StreamExt;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// How much of an error answer is read.
 const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
+/// How long the words of an error are waited for.
+const WORDS_MAX: Duration = Duration::from_secs(5);
 /// How much of a listing is read.
 const LISTING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -101,25 +109,39 @@ impl Endpoint {
     }
 
     /// What the provider says in its answer.
-    pub(crate) fn pieces(&self, response: Response, decoder: impl Decoder) -> PieceStream {
+    pub(crate) fn pieces(
+        &self,
+        response: Response,
+        decoder: impl Decoder,
+        room: Arc<dyn Room>,
+    ) -> PieceStream {
         let credential = self.credential.clone();
-        let pieces = stream::pieces(response.bytes_stream(), decoder);
+        let pieces = stream::pieces(response.bytes_stream(), decoder, room);
         pieces
             .map(move |batch| batch.map_err(|error| error.redacted(|said| credential.redacted(said))))
             .boxed()
     }
 
-    /// A JSON listing, bounded.
-    pub(crate) async fn get_json(&self, url: Url) -> Result<serde_json::Value, CallError> {
+    /// A listing, bounded. `hold` is told of every piece of it before it is kept.
+    pub(crate) async fn get_bytes(
+        &self,
+        url: Url,
+        hold: impl Fn(usize) -> Result<(), NoRoom>,
+    ) -> Result<Vec<u8>, CallError> {
         let response = self.send(self.client.get(url)).await?;
-        let body = read_up_to(response, LISTING_BYTES_MAX).await;
-        serde_json::from_slice(&body).map_err(|_| CallError::Malformed("a listing is not JSON".to_owned()))
+        let mut body = Vec::new();
+        read_into(&mut body, response, LISTING_BYTES_MAX, hold).await?;
+        Ok(body)
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, CallError> {
         let response =
             request.headers(self.headers.clone()).send().await.map_err(|error| self.network(error))?;
-        if response.status().is_success() { Ok(response) } else { Err(self.failure(response).await) }
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(self.failure(response, WORDS_MAX).await)
+        }
     }
 
     /// Sends a body as it is and gives the answer, whatever its status.
@@ -156,15 +178,18 @@ impl Endpoint {
         CallError::Network(self.credential.redacted(&line))
     }
 
-    /// What an answer with a bad status means.
-    pub(crate) async fn failure(&self, response: Response) -> CallError {
+    /// What an answer with a bad status means. Its words are waited for so long; without them its status says enough.
+    pub(crate) async fn failure(&self, response: Response, patience: Duration) -> CallError {
         let status = response.status().as_u16();
         let retry_after = response
             .headers()
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok())
             .and_then(|text| retry_after::parse_retry_after(text, self.clock.wall()));
-        let body = read_up_to(response, ERROR_BODY_BYTES_MAX).await;
+        let mut body = Vec::new();
+        let reading = read_into(&mut body, response, ERROR_BODY_BYTES_MAX, |_| Ok(()));
+        // What has come by then is all there is.
+        timeout(patience, reading).await.unwrap_or(Ok(())).unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
         let said = self.credential.redacted(&message_in(&body).unwrap_or_else(|| body.clone().into_owned()));
         // Google answers a bad key with 400.
@@ -200,23 +225,51 @@ fn versioned(mut base: Url, version: &str) -> Url {
 
 /// The sentence in an error answer: OpenAI's, Anthropic's and Google's envelopes agree on it.
 fn message_in(body: &str) -> Option<String> {
-    let json: serde_json::Value = serde_json::from_str(body).ok()?;
-    let json = json.get(0).unwrap_or(&json);
-    let error = json.get("error")?;
-    error.as_str().or_else(|| error.get("message")?.as_str()).map(str::to_owned)
+    let is_list = body.trim_start().starts_with('[');
+    let envelope: Envelope<'_> = if is_list {
+        serde_json::from_str::<First<_>>(body).ok()?.0?
+    } else {
+        serde_json::from_str(body).ok()?
+    };
+    let error = envelope.error.get();
+    let told = || Some(serde_json::from_str::<Told>(error).ok()?.message);
+    serde_json::from_str(error).ok().or_else(told)
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    error: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Told {
+    message: String,
 }
 
 /// Reads at most `limit` bytes; what a broken connection gave so far is enough for a message.
 async fn read_up_to(response: Response, limit: usize) -> Vec<u8> {
     let mut body = Vec::new();
+    read_into(&mut body, response, limit, |_| Ok(())).await.unwrap_or_default();
+    body
+}
+
+async fn read_into(
+    body: &mut Vec<u8>,
+    response: Response,
+    limit: usize,
+    hold: impl Fn(usize) -> Result<(), NoRoom>,
+) -> Result<(), NoRoom> {
     let mut chunks = response.bytes_stream();
     while let Some(Ok(chunk)) = chunks.next().await {
-        body.extend_from_slice(&chunk[..chunk.len().min(limit - body.len())]);
+        let wanted = chunk.len().min(limit - body.len());
+        hold(wanted)?;
+        body.extend_from_slice(&chunk[..wanted]);
         if body.len() == limit {
             break;
         }
     }
-    body
+    Ok(())
 }
 
 #[cfg(test)]

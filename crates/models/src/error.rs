@@ -1,5 +1,6 @@
 //! What can go wrong: while the models are assembled, with one call, and with a whole question.
 
+use crate::room::NoRoom;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +71,8 @@ pub(crate) enum CallError {
     Empty,
     #[error("cancelled")]
     Cancelled,
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
 }
 
 /// What a failed call means for the question.
@@ -96,7 +99,7 @@ impl CallError {
             | Self::Malformed(_)
             | Self::Empty => Verdict::Transient { retry_after: None },
             Self::Unauthorized { .. } => Verdict::Refused,
-            Self::Rejected { .. } | Self::Filtered | Self::Cancelled => Verdict::Stop,
+            Self::Rejected { .. } | Self::Filtered | Self::Cancelled | Self::NoRoom(_) => Verdict::Stop,
         }
     }
 
@@ -112,7 +115,12 @@ impl CallError {
             Self::Network(said) => Self::Network(redact(&said)),
             Self::Cut(said) => Self::Cut(redact(&said)),
             Self::Malformed(said) => Self::Malformed(redact(&said)),
-            Self::Filtered | Self::Idle(_) | Self::TooLong(_) | Self::Empty | Self::Cancelled => self,
+            Self::Filtered
+            | Self::Idle(_)
+            | Self::TooLong(_)
+            | Self::Empty
+            | Self::Cancelled
+            | Self::NoRoom(_) => self,
         }
     }
 

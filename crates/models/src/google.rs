@@ -4,16 +4,23 @@ use crate::alternate::{Blocks, Side, alternating, arguments_object, schema_objec
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
+use crate::room::{self, Room};
 use crate::sampling::{SamplingNames, sampling_fields};
+use crate::sparing::{AtMost, First};
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
 use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 pub(crate) const BASE_URL: &str = "https://generativelanguage.googleapis.com";
 const SAMPLING_NAMES: SamplingNames = SamplingNames { top_p: "topP", stop: "stopSequences" };
+/// Most chunks of an answer in one body, and most parts of one chunk.
+const CHUNKS_MAX: usize = 65_536;
+const PARTS_MAX: usize = 4_096;
 
 pub(crate) struct Google {
     endpoint: Endpoint,
@@ -37,7 +44,7 @@ impl Model for Google {
     }
 
     async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {
-        self.open_as(&self.model, request).await
+        self.open_as(&self.model, request, room::of_the_assistant()).await
     }
 
     fn relay(&self) -> Option<RelayWire<'_>> {
@@ -47,13 +54,18 @@ impl Model for Google {
 
 #[async_trait]
 impl NamedModel for Google {
-    async fn open_as(&self, model: &str, request: &ChatRequest) -> Result<PieceStream, CallError> {
+    async fn open_as(
+        &self,
+        model: &str,
+        request: &ChatRequest,
+        room: Arc<dyn Room>,
+    ) -> Result<PieceStream, CallError> {
         let model = model.strip_prefix("models/").unwrap_or(model);
         let method = format!("{model}:streamGenerateContent");
         let mut url = self.endpoint.url(&["models", &method]);
         url.query_pairs_mut().append_pair("alt", "sse");
         let response = self.endpoint.post(url, &body(model, request)).await?;
-        Ok(self.endpoint.pieces(response, Chunks::default()))
+        Ok(self.endpoint.pieces(response, Chunks::default(), room))
     }
 }
 
@@ -147,7 +159,7 @@ impl Decoder for Chunks {
             return self.chunk(serde_json::from_str(json).map_err(not_json)?);
         }
         let mut pieces = Vec::new();
-        for chunk in serde_json::from_str::<Vec<Chunk>>(json).map_err(not_json)? {
+        for chunk in serde_json::from_str::<AtMost<Chunk, CHUNKS_MAX>>(json).map_err(not_json)?.0 {
             pieces.append(&mut self.chunk(chunk)?);
         }
         Ok(pieces)
@@ -165,12 +177,12 @@ impl Chunks {
         if chunk.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some()) {
             pieces.push(Piece::Finish(FinishReason::Filtered));
         }
-        let Some(candidate) = chunk.candidates.into_iter().next() else { return Ok(pieces) };
-        for part in candidate.content.unwrap_or_default().parts {
+        let Some(candidate) = chunk.candidates.0 else { return Ok(pieces) };
+        for part in candidate.content.unwrap_or_default().parts.0 {
             if let Some(call) = part.function_call {
                 let slot = self.calls;
                 self.calls += 1;
-                let json = call.args.map_or_else(String::new, |args| args.to_string());
+                let json = call.args.map_or_else(String::new, |args| args.get().to_owned());
                 pieces.push(Piece::ToolStart { slot, id: call.id, name: call.name });
                 pieces.push(Piece::ToolArguments { slot, json });
             } else if !part.thought {
@@ -205,7 +217,7 @@ fn usage_piece(usage: UsageMetadata) -> Piece {
 #[serde(rename_all = "camelCase")]
 struct Chunk {
     #[serde(default)]
-    candidates: Vec<Candidate>,
+    candidates: First<Candidate>,
     prompt_feedback: Option<PromptFeedback>,
     usage_metadata: Option<UsageMetadata>,
     error: Option<Failure>,
@@ -221,7 +233,7 @@ struct Candidate {
 #[derive(Deserialize, Default)]
 struct Content {
     #[serde(default)]
-    parts: Vec<Part>,
+    parts: AtMost<Part, PARTS_MAX>,
 }
 
 #[derive(Deserialize)]
@@ -239,7 +251,7 @@ struct FunctionCall {
     id: String,
     #[serde(default)]
     name: String,
-    args: Option<Value>,
+    args: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]

@@ -2,9 +2,11 @@
 
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
+use crate::room::Room;
 use async_trait::async_trait;
 use cortex_types::{ChatRequest, FinishReason, TokenUsage};
 use futures::stream::BoxStream;
+use std::sync::Arc;
 
 /// A wire, the offline model, a script: they only say pieces. Timeouts, limits, cancelling and
 /// putting the pieces together are done once, by their caller.
@@ -36,7 +38,12 @@ pub(crate) enum RelayWire<'a> {
 /// A provider that can be asked for any of its models.
 #[async_trait]
 pub(crate) trait NamedModel: Send + Sync {
-    async fn open_as(&self, model: &str, request: &ChatRequest) -> Result<PieceStream, CallError>;
+    async fn open_as(
+        &self,
+        model: &str,
+        request: &ChatRequest,
+        room: Arc<dyn Room>,
+    ) -> Result<PieceStream, CallError>;
 }
 
 /// Batches of pieces, one for every sign of life; an empty batch is a sign of life and nothing else.
@@ -62,6 +69,18 @@ pub(crate) enum Piece {
     Finish(FinishReason),
     /// Nothing more follows.
     Done,
+}
+
+impl Piece {
+    /// The bytes of its texts.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::ToolStart { id, name, .. } => id.len() + name.len(),
+            Self::ToolArguments { json, .. } => json.len(),
+            Self::Usage(_) | Self::Finish(_) | Self::Done => 0,
+        }
+    }
 }
 
 /// A protocol that chat can be held over.

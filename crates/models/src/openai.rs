@@ -3,6 +3,8 @@
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::model::{Model, PieceStream, RelayWire};
+use crate::relay::first_listed;
+use crate::room;
 use crate::sampling::{SamplingNames, sampling_fields};
 use crate::tool_name;
 use async_trait::async_trait;
@@ -60,8 +62,8 @@ impl OpenAi {
         if let Some(name) = first.get() {
             return name.clone();
         }
-        let listing = self.endpoint.get_json(self.endpoint.url(&["models"])).await;
-        let name = listing.ok().and_then(|listing| Some(listing["data"][0]["id"].as_str()?.to_owned()));
+        let listing = self.endpoint.get_bytes(self.endpoint.url(&["models"]), |_| Ok(())).await;
+        let name = listing.ok().and_then(|listing| first_listed(&listing));
         match name {
             Some(name) => first.get_or_init(|| name).clone(),
             // Not kept: the next call asks again.
@@ -122,7 +124,7 @@ impl Model for OpenAi {
                 Err(error) => return Err(error),
                 Ok(response) => {
                     self.shape.store(step, Ordering::Relaxed);
-                    return Ok(self.endpoint.pieces(response, Chunks::default()));
+                    return Ok(self.endpoint.pieces(response, Chunks::default(), room::of_the_assistant()));
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Passes a client's own request on to the providers, as it is where they speak OpenAI's protocol.
 
+mod listing;
 mod meter;
 mod render;
 mod translate;
@@ -8,17 +9,20 @@ use crate::collect::Collector;
 use crate::endpoint::Endpoint;
 use crate::error::{CallError, Verdict};
 use crate::failover::{Models, Provider, listen, shortened};
-use crate::model::{Model, NamedModel, PieceStream, RelayWire};
+use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
 use crate::model_name::{self, Position};
-use crate::openai::UNNAMED_MODEL;
+use crate::room::{NoRoom, Room};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use cortex_types::{ChatRequest, ModelCall, TokenUsage};
 use futures::stream::{self, BoxStream};
-use futures::{FutureExt, StreamExt, future};
+use futures::{StreamExt, future};
+pub use listing::ListedModel;
+pub(crate) use listing::first_listed;
 use meter::Meter;
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
@@ -26,8 +30,6 @@ use translate::Translated;
 
 /// Longest answer that is not streamed.
 const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How long a server may take to list its models.
-const LISTING_MAX: Duration = Duration::from_secs(2);
 
 /// What is asked of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,33 +79,33 @@ pub enum RelayRefused {
     /// All of them asked to be left alone.
     #[error("{message}")]
     Limited { retry_after: Option<Duration>, message: String },
+    /// Whoever counts what is held has no place for the answer.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     #[error("{message}")]
     Exhausted { retry_after: Option<Duration>, message: String },
 }
 
-/// A model that a provider has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListedModel {
-    pub id: String,
-    /// The name of its provider.
-    pub provider: String,
-}
-
 impl Models {
-    /// Asks those that can have the model, in order, until one answers. Every call is told to `calls` when it is over.
+    /// Asks those that can have the model, in order, until one answers. Every call is told to `calls` when it is over, and
+    /// what is held of answers is counted in `room`, which has to live as long as an answer's bytes.
     pub async fn relay(
         &self,
         request: &RelayRequest,
         calls: &UnboundedSender<ModelCall>,
+        room: &Arc<dyn Room>,
     ) -> Result<Relayed, RelayRefused> {
         let mut failures = Vec::new();
         let mut untranslatable = None;
         for (provider, wire) in self.having(request) {
-            let meter = Meter::start(self, provider, &request.model, calls);
+            let meter = Meter::start(self, provider, &request.model, calls, room);
             let attempt = match wire {
-                RelayWire::Openai(endpoint) => self.pass_on(endpoint, request, meter).await,
+                RelayWire::Openai(endpoint) => self.pass_on(endpoint, request, meter, room).await,
                 RelayWire::Other(named) => match translate::request(provider.model.kind(), request) {
-                    Ok(translated) => self.ask_as(named, provider, request, translated, meter).await,
+                    Ok(translated) => {
+                        let asked = AskedAs { named, provider, model: &request.model, room };
+                        self.ask_as(&asked, request, translated, meter).await
+                    }
                     Err(problem) => {
                         meter.forget();
                         untranslatable.get_or_insert(problem);
@@ -116,6 +118,8 @@ impl Models {
                     self.cool(provider, None);
                     return Ok(relayed);
                 }
+                // The next one's answer would find no more room.
+                Err(CallError::NoRoom(none)) => return Err(none.into()),
                 Err(error) => {
                     // One that has no such model may be well otherwise.
                     if !is_unknown_model(&error) {
@@ -126,27 +130,6 @@ impl Models {
             }
         }
         Err(refusal(failures, untranslatable))
-    }
-
-    /// The names of the models that were set up, first asked first.
-    pub fn set_up_models(&self) -> Vec<ListedModel> {
-        let on_wires = self.providers.iter().filter(|provider| provider.place.is_some());
-        let named = on_wires
-            .map(|provider| ListedModel { id: provider.model.name(), provider: provider.name.clone() });
-        without_repeats(named.filter(|listed| listed.id != UNNAMED_MODEL))
-    }
-
-    /// Every model of the providers, as far as they list them in time.
-    pub async fn listed_models(&self) -> Vec<ListedModel> {
-        let listings = self.providers.iter().filter_map(|provider| {
-            let endpoint = match provider.model.relay()? {
-                RelayWire::Openai(endpoint) => endpoint,
-                RelayWire::Other(_) => return None,
-            };
-            Some(listing(endpoint, &provider.name))
-        });
-        let listed = future::join_all(listings).await.into_iter().flatten();
-        without_repeats(self.set_up_models().into_iter().chain(listed))
     }
 
     /// Who can be asked, in order.
@@ -173,6 +156,7 @@ impl Models {
         endpoint: &Endpoint,
         request: &RelayRequest,
         mut meter: Meter,
+        room: &Arc<dyn Room>,
     ) -> Result<Relayed, CallError> {
         let url = endpoint.url(match request.path {
             RelayPath::Chat => &["chat", "completions"],
@@ -189,10 +173,18 @@ impl Models {
         let status = response.status().as_u16();
         match status {
             200..=299 => {}
-            401 | 403 | 404 | 408 | 429 | 500..=599 => return meter.failed(endpoint.failure(response).await),
+            401 | 403 | 404 | 408 | 429 | 500..=599 => {
+                return meter.failed(endpoint.failure(response, self.timeouts.idle).await);
+            }
             _ => {
                 let content_type = content_type(&response);
-                let body = endpoint.refusal_bytes(response).await;
+                let idle = self.timeouts.idle;
+                let read = timeout(idle, endpoint.refusal_bytes(response)).await;
+                let body = match read.map_err(|_| CallError::Idle(idle)).and_then(|body| held_in(room, body))
+                {
+                    Ok(body) => body,
+                    Err(error) => return meter.failed(error),
+                };
                 meter.refused(status);
                 return Ok(Relayed { status, content_type, body: RelayBody::Whole(body) });
             }
@@ -207,7 +199,7 @@ impl Models {
             let body = begun(chunks.boxed(), meter, self.timeouts.idle).await?;
             return Ok(Relayed { status, content_type, body: RelayBody::Stream(body) });
         }
-        match timeout(self.timeouts.total, whole(response)).await {
+        match timeout(self.timeouts.total, whole(response, room)).await {
             Ok(Ok(body)) => {
                 meter.read_whole(&body);
                 Ok(Relayed { status, content_type, body: RelayBody::Whole(body) })
@@ -220,16 +212,15 @@ impl Models {
     /// The same question in another protocol, and the answer back.
     async fn ask_as(
         &self,
-        named: &dyn NamedModel,
-        provider: &Provider,
+        asked: &AskedAs<'_>,
         request: &RelayRequest,
         translated: Translated,
         mut meter: Meter,
     ) -> Result<Relayed, CallError> {
         let Translated { question, with_usage } = translated;
-        let asked = AskedAs { named, provider, model: &request.model };
         if request.stream {
-            let opened = timeout(self.timeouts.idle, asked.open(&question)).await;
+            let opening = asked.named.open_as(&request.model, &question, Arc::clone(asked.room));
+            let opened = timeout(self.timeouts.idle, opening).await;
             let pieces = match opened.unwrap_or(Err(CallError::Idle(self.timeouts.idle))) {
                 Ok(pieces) => pieces,
                 Err(error) => return meter.failed(error),
@@ -241,13 +232,15 @@ impl Models {
         }
         let mut collector = Collector::new(&question, &|_| {});
         let heard =
-            timeout(self.timeouts.total, listen(&asked, &question, self.timeouts.idle, &mut collector));
+            timeout(self.timeouts.total, listen(asked, &question, self.timeouts.idle, &mut collector));
         let heard = heard.await.unwrap_or(Err(CallError::TooLong(self.timeouts.total)));
-        match heard.and_then(|()| collector.into_reply()) {
-            Ok(reply) => {
-                meter.count(reply.usage);
+        let rendered = heard.and_then(|()| collector.into_reply()).and_then(|reply| {
+            meter.count(reply.usage);
+            held_in(asked.room, render::completion(&reply, &request.model, self.clock.now()))
+        });
+        match rendered {
+            Ok(body) => {
                 meter.answered();
-                let body = render::completion(&reply, &request.model, self.clock.now());
                 let content_type = "application/json".to_owned();
                 Ok(Relayed { status: 200, content_type, body: RelayBody::Whole(body) })
             }
@@ -261,6 +254,7 @@ struct AskedAs<'a> {
     named: &'a dyn NamedModel,
     provider: &'a Provider,
     model: &'a str,
+    room: &'a Arc<dyn Room>,
 }
 
 #[async_trait]
@@ -274,7 +268,16 @@ impl Model for AskedAs<'_> {
     }
 
     async fn open(&self, request: &ChatRequest) -> Result<PieceStream, CallError> {
-        self.named.open_as(self.model, request).await
+        let pieces = self.named.open_as(self.model, request, Arc::clone(self.room)).await?;
+        let (room, mut kept) = (Arc::clone(self.room), 0);
+        // What a collector keeps of it, which the end of an event gives back to nobody.
+        let counted = pieces.map(move |batch| {
+            let batch = batch?;
+            kept += batch.iter().map(Piece::len).sum::<usize>();
+            room.hold(kept)?;
+            Ok(batch)
+        });
+        Ok(counted.boxed())
     }
 }
 
@@ -321,16 +324,23 @@ fn broken() -> CallError {
     CallError::Cut("the connection broke".to_owned())
 }
 
-async fn whole(response: Response) -> Result<Bytes, CallError> {
+async fn whole(response: Response, room: &Arc<dyn Room>) -> Result<Bytes, CallError> {
     let mut body = BytesMut::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
-        body.extend_from_slice(&chunk.map_err(|_| broken())?);
-        if body.len() > WHOLE_BYTES_MAX {
+        let chunk = chunk.map_err(|_| broken())?;
+        if body.len() + chunk.len() > WHOLE_BYTES_MAX {
             return Err(CallError::Malformed(format!("over {WHOLE_BYTES_MAX} bytes")));
         }
+        room.hold(body.len() + chunk.len())?;
+        body.extend_from_slice(&chunk);
     }
     Ok(body.freeze())
+}
+
+fn held_in(room: &Arc<dyn Room>, body: Bytes) -> Result<Bytes, CallError> {
+    room.hold(body.len())?;
+    Ok(body)
 }
 
 fn content_type(response: &Response) -> String {
@@ -340,24 +350,6 @@ fn content_type(response: &Response) -> String {
 
 fn is_unknown_model(error: &CallError) -> bool {
     matches!(error, CallError::Rejected { status: 404, .. })
-}
-
-async fn listing(endpoint: &Endpoint, provider: &str) -> Vec<ListedModel> {
-    let asked = timeout(LISTING_MAX, endpoint.get_json(endpoint.url(&["models"]))).map(Result::ok).await;
-    let Some(Ok(listing)) = asked else { return Vec::new() };
-    let models = listing["data"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ids = models.iter().filter_map(|model| model["id"].as_str());
-    ids.map(|id| ListedModel { id: id.to_owned(), provider: provider.to_owned() }).collect()
-}
-
-fn without_repeats(models: impl Iterator<Item = ListedModel>) -> Vec<ListedModel> {
-    let mut kept: Vec<ListedModel> = Vec::new();
-    for model in models {
-        if kept.iter().all(|known| known.id != model.id) {
-            kept.push(model);
-        }
-    }
-    kept
 }
 
 /// One refusal for all: a 404 of every provider is an unknown model, a 429 of every one is theirs.

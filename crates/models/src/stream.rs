@@ -2,9 +2,11 @@
 
 use crate::error::CallError;
 use crate::model::{Piece, PieceStream};
+use crate::room::Room;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
+use std::sync::Arc;
 
 /// Longest single event: more than any provider sends, less than what could hurt.
 const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -24,6 +26,7 @@ pub(crate) trait Decoder: Send + 'static {
 pub(crate) fn pieces<E, D>(
     bytes: impl Stream<Item = Result<Bytes, E>> + Send + 'static,
     decoder: D,
+    room: Arc<dyn Room>,
 ) -> PieceStream
 where
     E: std::error::Error + Send + 'static,
@@ -31,7 +34,7 @@ where
 {
     let bytes =
         bytes.map(|chunk| chunk.map_err(|_| CallError::Cut("the connection broke".to_owned()))).boxed();
-    let reading = Reading { bytes, framer: Framer::default(), decoder };
+    let reading = Reading { bytes, framer: Framer::default(), decoder, room };
     stream::unfold(State::Reading(reading), |state| async move {
         match state {
             State::Reading(mut reading) => {
@@ -59,12 +62,14 @@ struct Reading<D> {
     bytes: BoxStream<'static, Result<Bytes, CallError>>,
     framer: Framer,
     decoder: D,
+    room: Arc<dyn Room>,
 }
 
 impl<D: Decoder> Reading<D> {
     fn read(mut self, chunk: Result<Bytes, CallError>) -> (Vec<Piece>, State<D>) {
         let mut events = Vec::new();
         let framed = chunk.and_then(|chunk| self.framer.push(&chunk, &mut events));
+        let framed = framed.and_then(|()| Ok(self.room.hold(self.framer.held())?));
         let mut batch = Vec::new();
         for data in events {
             match self.decoder.event(&data) {
@@ -88,13 +93,13 @@ impl<D: Decoder> Reading<D> {
     }
 }
 
-/// Cuts bytes into events. A chunk may end anywhere, also inside a character.
+/// Cuts bytes into events. A chunk may end anywhere, also inside a character. It holds no more than one body or one event,
+/// and nothing any more once it has refused something.
 #[derive(Debug, Default)]
 pub(crate) struct Framer {
     form: Form,
+    /// A body, or the beginning of a line.
     buffer: Vec<u8>,
-    /// How much of `buffer` has no line end in it, so that a long line is searched once.
-    searched: usize,
     data: Option<String>,
 }
 
@@ -104,6 +109,7 @@ enum Form {
     Unknown,
     Events,
     Body,
+    Refused,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -115,47 +121,71 @@ enum Tail {
 
 impl Framer {
     pub(crate) fn push(&mut self, chunk: &[u8], events: &mut Vec<String>) -> Result<(), CallError> {
-        self.buffer.extend_from_slice(chunk);
+        let framed = self.cut(chunk, events);
+        if framed.is_err() {
+            *self = Self { form: Form::Refused, ..Self::default() };
+        }
+        framed
+    }
+
+    /// How many bytes it holds.
+    pub(crate) fn held(&self) -> usize {
+        self.buffer.len() + self.data.as_ref().map_or(0, String::len)
+    }
+
+    fn cut(&mut self, chunk: &[u8], events: &mut Vec<String>) -> Result<(), CallError> {
         if self.form == Form::Unknown {
             // No line of an event stream begins with a bracket, and every JSON answer does.
-            self.form = match self.buffer.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            self.form = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 None => Form::Unknown,
                 Some(b'{' | b'[') => Form::Body,
-                Some(_) => Form::Events,
+                Some(_) => {
+                    // Blank lines before the first event.
+                    self.buffer = Vec::new();
+                    Form::Events
+                }
             };
         }
-        let limit = match self.form {
-            Form::Unknown | Form::Body => BODY_BYTES_MAX,
-            Form::Events => EVENT_BYTES_MAX,
-        };
-        if self.form == Form::Events {
-            self.take_lines(events)?;
+        match self.form {
+            Form::Unknown | Form::Body => self.keep(chunk, BODY_BYTES_MAX),
+            Form::Events => chunk
+                .split_inclusive(|byte| *byte == b'\n')
+                .try_for_each(|piece| self.take_piece(piece, events)),
+            Form::Refused => Err(CallError::Malformed("it has no events".to_owned())),
         }
-        if self.buffer.len() + self.data.as_ref().map_or(0, String::len) > limit {
-            return Err(CallError::Malformed(format!("over {limit} bytes without an end")));
+    }
+
+    /// A line's next bytes, or its last ones.
+    fn take_piece(&mut self, piece: &[u8], events: &mut Vec<String>) -> Result<(), CallError> {
+        let Some(end) = piece.strip_suffix(b"\n") else { return self.keep(piece, EVENT_BYTES_MAX) };
+        if self.buffer.is_empty() {
+            self.has_room_for(end, EVENT_BYTES_MAX)?;
+            events.extend(take_line(&mut self.data, line_text(end)?));
+        } else {
+            self.keep(end, EVENT_BYTES_MAX)?;
+            let line = std::mem::take(&mut self.buffer);
+            events.extend(take_line(&mut self.data, line_text(&line)?));
         }
         Ok(())
     }
 
-    fn take_lines(&mut self, events: &mut Vec<String>) -> Result<(), CallError> {
-        let mut begin = 0;
-        while let Some(length) =
-            self.buffer[self.searched.max(begin)..].iter().position(|byte| *byte == b'\n')
-        {
-            let end = self.searched.max(begin) + length;
-            let line = line_text(&self.buffer[begin..end])?;
-            events.extend(take_line(&mut self.data, line));
-            begin = end + 1;
+    fn keep(&mut self, bytes: &[u8], limit: usize) -> Result<(), CallError> {
+        self.has_room_for(bytes, limit)?;
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn has_room_for(&self, bytes: &[u8], limit: usize) -> Result<(), CallError> {
+        if bytes.len() > limit.saturating_sub(self.held()) {
+            return Err(CallError::Malformed(format!("over {limit} bytes without an end")));
         }
-        self.buffer.drain(..begin);
-        self.searched = self.buffer.len();
         Ok(())
     }
 
     fn finish(mut self) -> Result<Tail, CallError> {
         let rest = line_text(&self.buffer)?;
         match self.form {
-            Form::Unknown => Ok(Tail::Nothing),
+            Form::Unknown | Form::Refused => Ok(Tail::Nothing),
             Form::Body => Ok(Tail::Body(rest.to_owned())),
             Form::Events => {
                 // Some servers leave out the last blank line; half an event fails when it is decoded.
@@ -225,6 +255,38 @@ mod tests {
         let mut framer = Framer::default();
         assert!(framer.push(b"data: {\"text\":\"\xc3", &mut Vec::new()).is_ok());
         assert!(framer.finish().is_err());
+    }
+
+    /// What a framer has in hand, in bytes that were allocated.
+    fn in_hand(framer: &Framer) -> usize {
+        framer.buffer.capacity() + framer.data.as_ref().map_or(0, String::capacity)
+    }
+
+    #[test]
+    fn a_framer_stays_small_whatever_it_is_given_and_however_often() {
+        const CHUNK: usize = 1024 * 1024;
+        let bad_line = [&[0xff; 100][..], b"\n", &[b'x'; CHUNK]].concat();
+        let one_event = [&b"data: "[..], &[b'x'; 30], b"\n"].concat().repeat(CHUNK / 37);
+        for (first, chunk) in [
+            (&b"data: "[..], vec![b'x'; CHUNK]),
+            (b"data: ", vec![b'x'; 64 * CHUNK]),
+            (b"data: ", bad_line),
+            (b"data: x\n", one_event.clone()),
+            (b"data: x\n", one_event.repeat(64)),
+            (b"{", vec![b' '; CHUNK]),
+            (b" ", vec![b' '; CHUNK]),
+            (b" ", vec![b' '; 64 * CHUNK]),
+        ] {
+            let mut framer = Framer::default();
+            framer.push(first, &mut Vec::new()).unwrap();
+            let mut refusals = 0;
+            for _ in 0..64 {
+                refusals += usize::from(framer.push(&chunk, &mut Vec::new()).is_err());
+                assert!(in_hand(&framer) <= 2 * BODY_BYTES_MAX, "{} bytes", in_hand(&framer));
+            }
+            assert!(refusals >= 47, "{refusals}");
+            assert_eq!(in_hand(&framer), 0, "what cannot be read is not kept");
+        }
     }
 
     #[test]

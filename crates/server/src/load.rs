@@ -3,11 +3,12 @@
 use crate::share::{Full, Kind, Place, Share};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequestParts, Request};
+use cortex_models::{NoRoom, Room};
 use http::request::Parts;
 use hyper::body::{Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Sleep;
@@ -25,6 +26,32 @@ struct Held {
     bytes: Place,
     /// Given back with the request, or with the stream that answers it.
     _request: Place,
+}
+
+/// Counts what an answer holds among the bytes of its caller, beside what his request holds.
+pub(crate) struct AnswerRoom {
+    bytes: Option<Place>,
+    refused: OnceLock<Full>,
+}
+
+impl Room for AnswerRoom {
+    fn hold(&self, bytes: usize) -> Result<(), NoRoom> {
+        let grown = match &self.bytes {
+            Some(place) if bytes > UNCOUNTED_BYTES => place.grow_to(bytes),
+            Some(_) | None => Ok(()),
+        };
+        grown.map_err(|full| {
+            self.refused.get_or_init(|| full);
+            NoRoom
+        })
+    }
+}
+
+impl AnswerRoom {
+    /// Why there was no room.
+    pub(crate) fn full(&self) -> Full {
+        self.refused.get().copied().unwrap_or(Full::All)
+    }
 }
 
 /// Why a body is not read to its end.
@@ -53,6 +80,12 @@ impl Load {
             Some(held) if bytes > UNCOUNTED_BYTES => held.bytes.grow_to(bytes),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Room for an answer that is read from somewhere else before it is written.
+    pub(crate) fn answer(&self) -> AnswerRoom {
+        let bytes = self.0.as_ref().map(|held| held.bytes.share().bytes());
+        AnswerRoom { bytes, refused: OnceLock::new() }
     }
 
     /// A poll waits: holds a place among those of its caller.

@@ -2,10 +2,17 @@
 
 use crate::error::CallError;
 use crate::model::Piece;
+use crate::sparing::{AtMost, First, Loose};
 use crate::stream::Decoder;
 use cortex_types::{FinishReason, TokenUsage};
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Most tool calls of one answer, and the longest id of one that is told apart.
+const CALLS_MAX: usize = 2_048;
+const ID_BYTES_MAX: usize = 256;
 
 #[derive(Default)]
 pub(super) struct Chunks {
@@ -40,24 +47,25 @@ impl Decoder for Chunks {
 impl Chunks {
     fn chunk(&mut self, chunk: Chunk) -> Result<Vec<Piece>, CallError> {
         if let Some(error) = chunk.error {
-            return Err(failure(&error));
+            return Err(failure(error.get()));
         }
         let mut pieces = Vec::new();
         pieces.extend(chunk.usage.map(usage_piece));
-        let Some(choice) = chunk.choices.into_iter().next() else { return Ok(pieces) };
+        let Some(choice) = chunk.choices.0 else { return Ok(pieces) };
         if let Some(said) = choice.delta.or(choice.message) {
-            pieces.extend(said.content.map(|content| Piece::Text(content.text())));
-            for call in said.tool_calls.unwrap_or_default() {
-                pieces.extend(self.call_pieces(call));
+            pieces.extend(said.content.map(|content| Piece::Text(content.0)));
+            for call in said.tool_calls.unwrap_or_default().0 {
+                pieces.extend(self.call_pieces(call)?);
             }
         }
         pieces.extend(choice.finish_reason.as_deref().map(|reason| Piece::Finish(finish_reason(reason))));
         Ok(pieces)
     }
 
-    fn call_pieces(&mut self, call: CallDelta) -> Vec<Piece> {
+    fn call_pieces(&mut self, call: CallDelta) -> Result<Vec<Piece>, CallError> {
         let CallDelta { index, id, function } = call;
-        let (id, function) = (id.unwrap_or_default(), function.unwrap_or_default());
+        let (mut id, function) = (id.unwrap_or_default(), function.unwrap_or_default());
+        id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
         let name = function.name.unwrap_or_default();
         // Some servers number every call 0, and some number none: a new id is a new call all the same.
         let known = self.calls.iter().rposition(|seen| match (index, id.is_empty()) {
@@ -66,6 +74,9 @@ impl Chunks {
             (None, true) => name.is_empty(),
             (None, false) => seen.id == id,
         });
+        if known.is_none() && self.calls.len() == CALLS_MAX {
+            return Err(CallError::Malformed("it calls tools without an end".to_owned()));
+        }
         let slot = known.unwrap_or_else(|| {
             self.calls.push(SeenCall { index, id: id.clone() });
             self.calls.len() - 1
@@ -74,13 +85,8 @@ impl Chunks {
         if known.is_none() || !id.is_empty() || !name.is_empty() {
             pieces.push(Piece::ToolStart { slot, id, name });
         }
-        match function.arguments {
-            None | Some(Value::Null) => {}
-            Some(Value::String(json)) => pieces.push(Piece::ToolArguments { slot, json }),
-            // Ollama has been seen to send an object where the protocol says text.
-            Some(object) => pieces.push(Piece::ToolArguments { slot, json: object.to_string() }),
-        }
-        pieces
+        pieces.extend(function.arguments.map(|Arguments(json)| Piece::ToolArguments { slot, json }));
+        Ok(pieces)
     }
 }
 
@@ -101,23 +107,48 @@ fn usage_piece(usage: Usage) -> Piece {
     })
 }
 
-fn failure(error: &Value) -> CallError {
-    let text_of = |key: &str| match &error[key] {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    };
-    let message = text_of("message").unwrap_or_else(|| error.to_string());
-    let kind = text_of("type").or_else(|| text_of("code")).unwrap_or_default();
-    CallError::from_stream(&kind, message)
+fn failure(error: &str) -> CallError {
+    let told: Failure = serde_json::from_str(error).unwrap_or_default();
+    let kind = told.kind.or(told.code).map_or_else(String::new, |Word(kind)| kind);
+    CallError::from_stream(&kind, told.message.map_or_else(|| error.to_owned(), |Word(message)| message))
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Failure {
+    #[serde(deserialize_with = "loose")]
+    message: Option<Word>,
+    #[serde(rename = "type", deserialize_with = "loose")]
+    kind: Option<Word>,
+    #[serde(deserialize_with = "loose")]
+    code: Option<Word>,
+}
+
+fn loose<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Word>, D::Error> {
+    Ok(Loose::<Word>::deserialize(deserializer)?.0)
+}
+
+/// A text, or a number as one.
+struct Word(String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let number = || json.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        match serde_json::from_str(json) {
+            Ok(text) => Ok(Self(text)),
+            Err(_) if number() => Ok(Self(json.to_owned())),
+            Err(error) => Err(D::Error::custom(error)),
+        }
+    }
 }
 
 #[derive(Deserialize)]
 struct Chunk {
     #[serde(default)]
-    choices: Vec<Choice>,
+    choices: First<Choice>,
     usage: Option<Usage>,
-    error: Option<Value>,
+    error: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -130,22 +161,50 @@ struct Choice {
 #[derive(Deserialize)]
 struct Said {
     content: Option<Content>,
-    tool_calls: Option<Vec<CallDelta>>,
+    tool_calls: Option<AtMost<CallDelta, CALLS_MAX>>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Text(String),
-    Parts(Vec<Part>),
+/// A text, or the texts of parts.
+struct Content(String);
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ContentVisitor).map(Self)
+    }
 }
 
-impl Content {
-    fn text(self) -> String {
-        match self {
-            Self::Text(text) => text,
-            Self::Parts(parts) => parts.into_iter().map(|part| part.text).collect(),
+struct ContentVisitor;
+
+impl<'de> Visitor<'de> for ContentVisitor {
+    type Value = String;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a text or a list of parts")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<String, A::Error> {
+        let mut all = String::new();
+        while let Some(Part { text }) = parts.next_element()? {
+            all.push_str(&text);
         }
+        Ok(all)
+    }
+}
+
+/// The arguments of a call. Ollama has been seen to send an object where the protocol says text.
+struct Arguments(String);
+
+impl<'de> Deserialize<'de> for Arguments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let is_text = json.starts_with('"');
+        let text =
+            if is_text { serde_json::from_str(json).map_err(D::Error::custom)? } else { json.to_owned() };
+        Ok(Self(text))
     }
 }
 
@@ -165,7 +224,7 @@ struct CallDelta {
 #[derive(Deserialize, Default)]
 struct FunctionDelta {
     name: Option<String>,
-    arguments: Option<Value>,
+    arguments: Option<Arguments>,
 }
 
 #[derive(Deserialize)]

@@ -4,10 +4,13 @@ use super::{Chunk, RelayCut};
 use crate::PriceTable;
 use crate::error::CallError;
 use crate::failover::{Models, Provider, shortened};
+use crate::room::Room;
+use crate::sparing::Loose;
 use crate::stream::Framer;
 use bytes::Bytes;
 use cortex_types::{CallOutcome, ModelCall, TokenUsage};
-use serde_json::Value;
+use serde::Deserialize;
+use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
@@ -16,7 +19,9 @@ pub(super) struct Meter {
     call: Option<ModelCall>,
     started: Instant,
     prices: PriceTable,
-    framer: Framer,
+    /// `None` once the stream cannot be read, or there is no room to read it.
+    framer: Option<Framer>,
+    room: Arc<dyn Room>,
     calls: UnboundedSender<ModelCall>,
 }
 
@@ -26,6 +31,7 @@ impl Meter {
         provider: &Provider,
         model: &str,
         calls: &UnboundedSender<ModelCall>,
+        room: &Arc<dyn Room>,
     ) -> Self {
         let call = ModelCall {
             profile: provider.name.clone(),
@@ -41,7 +47,8 @@ impl Meter {
             call: Some(call),
             started: Instant::now(),
             prices: models.prices.clone(),
-            framer: Framer::default(),
+            framer: Some(Framer::default()),
+            room: Arc::clone(room),
             calls: calls.clone(),
         }
     }
@@ -61,13 +68,14 @@ impl Meter {
     }
 
     fn look_in(&mut self, bytes: &[u8]) {
+        let Some(framer) = &mut self.framer else { return };
         let mut events = Vec::new();
         // A stream that cannot be cut into events has no counts; the client gets it all the same.
-        if self.framer.push(bytes, &mut events).is_err() {
-            return;
+        if framer.push(bytes, &mut events).is_err() || self.room.hold(framer.held()).is_err() {
+            self.framer = None;
         }
         for event in events.iter().filter(|event| event.contains("\"usage\"")) {
-            if let Some(usage) = serde_json::from_str(event).ok().as_ref().and_then(usage_in) {
+            if let Some(usage) = usage_in(event.as_bytes()) {
                 self.count(usage);
             }
         }
@@ -75,7 +83,7 @@ impl Meter {
 
     /// The whole answer at once.
     pub(super) fn read_whole(&mut self, body: &[u8]) {
-        if let Some(usage) = serde_json::from_slice(body).ok().as_ref().and_then(usage_in) {
+        if let Some(usage) = usage_in(body) {
             self.count(usage);
         }
         self.answered();
@@ -122,25 +130,60 @@ impl Drop for Meter {
     }
 }
 
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    usage: Loose<Usage>,
+    #[serde(default)]
+    response: Loose<Response>,
+}
+
+#[derive(Deserialize)]
+struct Response {
+    #[serde(default)]
+    usage: Loose<Usage>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Usage {
+    prompt_tokens: Loose<u64>,
+    input_tokens: Loose<u64>,
+    completion_tokens: Loose<u64>,
+    output_tokens: Loose<u64>,
+    prompt_tokens_details: Loose<Details>,
+    input_tokens_details: Loose<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    cached_tokens: Loose<u64>,
+}
+
 /// The counts of chat, of responses and of embeddings, wherever they stand.
-fn usage_in(answer: &Value) -> Option<TokenUsage> {
-    let usage =
-        [&answer["usage"], &answer["response"]["usage"]].into_iter().find(|usage| usage.is_object())?;
-    let count = |names: [&str; 2]| names.iter().find_map(|name| usage[*name].as_u64()).unwrap_or_default();
-    let details = ["prompt_tokens_details", "input_tokens_details"];
-    let cached = details.iter().find_map(|name| usage[*name]["cached_tokens"].as_u64()).unwrap_or_default();
+fn usage_in(answer: &[u8]) -> Option<TokenUsage> {
+    let Answer { usage, response } = serde_json::from_slice(answer).ok()?;
+    let usage = usage.0.or_else(|| response.0?.usage.0)?;
+    let cached = |details: Loose<Details>| details.0.and_then(|details| details.cached_tokens.0);
+    let cached = cached(usage.prompt_tokens_details)
+        .or_else(|| cached(usage.input_tokens_details))
+        .unwrap_or_default();
     Some(TokenUsage {
-        input: count(["prompt_tokens", "input_tokens"]),
-        output: count(["completion_tokens", "output_tokens"]),
+        input: usage.prompt_tokens.0.or(usage.input_tokens.0).unwrap_or_default(),
+        output: usage.completion_tokens.0.or(usage.output_tokens.0).unwrap_or_default(),
         cached,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::usage_in;
     use cortex_types::TokenUsage;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn usage_in(answer: &Value) -> Option<TokenUsage> {
+        super::usage_in(answer.to_string().as_bytes())
+    }
 
     #[test]
     fn counts_are_found_in_every_shape() {

@@ -1,9 +1,14 @@
 //! A chat completion request in our own words, for providers that speak another protocol.
 
 use super::{RelayPath, RelayRequest};
+use crate::sparing::values_in;
 use cortex_types::{ChatMessage, ChatRequest, Sampling, ToolCall, ToolSpec};
 use serde_json::Value;
 use std::collections::HashMap;
+
+/// Most values in the arguments of all tool calls of a request: other wires want them as objects, and they are counted as
+/// text where the request comes in.
+const ARGUMENT_VALUES_MAX: usize = 32_768;
 
 /// The question, and what the client wants to read besides the answer.
 #[derive(Debug, PartialEq)]
@@ -30,6 +35,7 @@ fn read(body: &Value) -> Result<Translated, String> {
         ..ChatRequest::default()
     };
     let mut names = HashMap::new();
+    let mut argument_values = 0;
     let messages = body["messages"].as_array().ok_or("messages is not a list")?;
     for message in messages {
         match message["role"].as_str().unwrap_or_default() {
@@ -42,6 +48,11 @@ fn read(body: &Value) -> Result<Translated, String> {
             "user" => question.messages.push(ChatMessage::User { text: text_in(&message["content"])? }),
             "assistant" => {
                 let tool_calls = tool_calls(message)?;
+                argument_values +=
+                    tool_calls.iter().map(|call| values_in(&call.arguments_json)).sum::<usize>();
+                if argument_values > ARGUMENT_VALUES_MAX {
+                    return Err("the arguments of its tool calls have too many values".to_owned());
+                }
                 names.extend(tool_calls.iter().map(|call| (call.id.clone(), call.name.clone())));
                 let text = text_in(&message["content"])?;
                 question.messages.push(ChatMessage::Assistant { text, tool_calls });
@@ -202,6 +213,10 @@ mod tests {
         assert_eq!(with("stop", json!(["a", "b"])), "");
         let image = json!([{ "role": "user", "content": [{ "type": "image_url", "image_url": {} }] }]);
         assert_eq!(with("messages", image), "a message has a part of the type image_url");
+        let crumbs = format!("[{}]", "0,".repeat(40_000));
+        let calls = json!([{ "id": "c1", "function": { "name": "now", "arguments": crumbs } }]);
+        let calling = json!([{ "role": "assistant", "tool_calls": calls }]);
+        assert_eq!(with("messages", calling), "the arguments of its tool calls have too many values");
         let orphan = json!([{ "role": "tool", "tool_call_id": "x", "content": "" }]);
         assert_eq!(with("messages", orphan), "a tool result has no call before it");
     }

@@ -10,6 +10,7 @@ mod embedding;
 mod failover;
 mod far_side;
 mod local;
+mod relay;
 mod request;
 mod setup;
 mod streaming;

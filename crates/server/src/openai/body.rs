@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 pub(crate) struct OpenAiBody {
     pub(crate) object: Map<String, Value>,
     pub(crate) bytes: Bytes,
+    pub(crate) load: Load,
 }
 
 impl<S: Send + Sync> FromRequest<S> for OpenAiBody {
@@ -20,7 +21,7 @@ impl<S: Send + Sync> FromRequest<S> for OpenAiBody {
     async fn from_request(request: Request, _state: &S) -> Result<Self, OpenAiRefusal> {
         let load = Load::of(&request);
         let body = read_json(request.into_body(), CHAT_BODY_BYTES_MAX, CHAT_VALUES_BYTES_MAX).await?;
-        Ok(Self { object: object_in(&body, &load)?, bytes: body.bytes })
+        Ok(Self { object: object_in(&body, &load)?, bytes: body.bytes, load })
     }
 }
 

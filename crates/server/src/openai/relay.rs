@@ -3,14 +3,17 @@
 use super::ASSISTANT;
 use super::body::OpenAiBody;
 use super::refusal::{ErrorKind, OpenAiRefusal};
+use crate::load::AnswerRoom;
+use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
-use cortex_models::{Models, RelayBody, RelayPath, RelayRefused, RelayRequest};
+use cortex_models::{Models, RelayBody, RelayPath, RelayRefused, RelayRequest, Room};
 use cortex_store::Store;
 use cortex_types::ModelCall;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
+use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Passes a request on to whoever has the model.
@@ -29,10 +32,12 @@ pub(crate) async fn relayed(
     let request = RelayRequest { path, model, stream: body.wants_stream()?, body: body.bytes.clone() };
     let (calls, made) = unbounded_channel();
     tokio::spawn(keep_books(app.store.clone(), made));
-    let relayed =
-        models.relay(&request, &calls).await.map_err(|refused| refusal(models, &request.model, refused))?;
+    let answer = Arc::new(body.load.answer());
+    let room = Arc::clone(&answer) as Arc<dyn Room>;
+    let relayed = models.relay(&request, &calls, &room).await;
+    let relayed = relayed.map_err(|refused| refusal(models, &request.model, refused, &answer))?;
     let body = match relayed.body {
-        RelayBody::Whole(bytes) => Body::from(bytes),
+        RelayBody::Whole(bytes) => Body::from(Bytes::from_owner(Kept { bytes, _room: answer })),
         RelayBody::Stream(chunks) => Body::from_stream(chunks),
     };
     let mut response =
@@ -41,6 +46,18 @@ pub(crate) async fn relayed(
     let content_type = content_type.unwrap_or(HeaderValue::from_static("application/json"));
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     Ok(response)
+}
+
+/// An answer that keeps its room until its last byte is written, however slowly it is read.
+struct Kept {
+    bytes: Bytes,
+    _room: Arc<AnswerRoom>,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Until the last call of a request is over; a stream may outlive its handler.
@@ -63,8 +80,9 @@ pub(crate) fn unknown_model(models: Option<&Models>, model: &str) -> OpenAiRefus
         .code("model_not_found")
 }
 
-fn refusal(models: &Models, model: &str, refused: RelayRefused) -> OpenAiRefusal {
+fn refusal(models: &Models, model: &str, refused: RelayRefused, room: &AnswerRoom) -> OpenAiRefusal {
     match refused {
+        RelayRefused::NoRoom(_) => Refusal::from(room.full()).into(),
         RelayRefused::UnknownModel => unknown_model(Some(models), model),
         RelayRefused::Untranslatable(message) => {
             OpenAiRefusal::new(StatusCode::BAD_REQUEST, ErrorKind::InvalidRequest, message)

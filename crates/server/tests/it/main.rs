@@ -32,6 +32,7 @@ mod openai_parts;
 mod openai_programs;
 mod openai_refusal;
 mod openai_relay;
+mod openai_room;
 mod openai_stopped;
 mod openapi;
 mod outbox;

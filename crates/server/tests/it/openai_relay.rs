@@ -18,14 +18,14 @@ use tokio::task::JoinHandle;
 const KEY: &str = "sk-of-the-provider-0123456789";
 
 /// A far side that answers as it is told and remembers what it was asked.
-struct Fake {
+pub(crate) struct Fake {
     url: String,
     asked: Arc<Mutex<Vec<(HeaderMap, Bytes)>>>,
     serving: JoinHandle<()>,
 }
 
 impl Fake {
-    async fn answering(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> Self {
+    pub(crate) async fn answering(answer: impl Fn() -> Response + Clone + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<(HeaderMap, Bytes)>>> = Arc::default();
@@ -67,7 +67,7 @@ impl Drop for Fake {
 }
 
 /// A server with these as OpenAI-compatible profiles a, b, …
-async fn server(fakes: &[&Fake]) -> RunningTestServer {
+pub(crate) async fn server(fakes: &[&Fake]) -> RunningTestServer {
     let urls: Vec<String> = fakes.iter().map(|fake| fake.url.clone()).collect();
     let models = move || {
         let profile = |(name, url): (char, &String)| json!({ "name": name, "kind": "openai", "baseUrl": url, "apiKey": KEY, "models": { "pro": "far-1" } });
