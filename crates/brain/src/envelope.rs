@@ -72,6 +72,31 @@ pub fn forward_apart(text: &str, metadata_json: Option<&str>) -> Option<(String,
     Some((FORWARDED.to_owned(), serde_json::to_string(&metadata).ok()?))
 }
 
+/// What a message quotes as the assistant's own words, by the word of its connector.
+pub fn quoted_as_own(metadata_json: Option<&str>) -> Option<String> {
+    let ToldQuote::Quote(quote) = read(metadata_json).quoted? else { return None };
+    quote.by_assistant.then_some(quote.text)
+}
+
+/// The metadata of a message whose quote is not the assistant's own after all.
+pub fn quote_of_another(metadata_json: &str) -> Option<String> {
+    let ToldQuote::Quote(quote) = read(Some(metadata_json)).quoted? else { return None };
+    let mut metadata: BTreeMap<String, Box<RawValue>> = serde_json::from_str(metadata_json).ok()?;
+    metadata.insert("quoted".to_owned(), to_raw_value(&Quote { by_assistant: false, ..quote }).ok()?);
+    serde_json::to_string(&metadata).ok()
+}
+
+/// Whether a quote is a piece of what was said. Platforms show marks and line breaks in their own way, and cut what is long,
+/// so letters and digits alone are compared.
+pub fn is_piece_of(quote: &str, said: &str) -> bool {
+    let letters = |text: &str| text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>();
+    let quote = match letters(quote) {
+        none if none.is_empty() => return said.contains(quote.trim()),
+        quote => quote,
+    };
+    letters(said).contains(&quote)
+}
+
 fn quote_lines(metadata_json: Option<&str>, standing: Standing) -> Option<String> {
     let ToldQuote::Quote(quote) = read(metadata_json).quoted? else { return None };
     // Who said it is the platform's word, which only a source that proved itself passes on.
@@ -279,6 +304,29 @@ mod tests {
             forward_apart("mine", Some(&json!({"forwardedFrom": true, "quoted": 3}).to_string())).is_some()
         );
         assert_eq!(forward_apart("mine", None), None);
+    }
+
+    #[test]
+    fn a_quote_is_a_piece_of_what_was_said_however_it_is_shown() {
+        for (quote, said, expected) in [
+            ("at nine", "We meet **at\n nine**, then.", true),
+            ("We meet at ni…", "We meet at nine", true),
+            ("at ten", "We meet at nine", false),
+            ("👍", "fine 👍", true),
+            ("👍", "fine", false),
+        ] {
+            assert_eq!(is_piece_of(quote, said), expected, "{quote}");
+        }
+    }
+
+    #[test]
+    fn a_quote_that_is_not_the_assistants_loses_that_word_and_nothing_else() {
+        let told =
+            json!({"quoted": {"author": "C", "text": "a", "byAssistant": true}, "chatId": 7}).to_string();
+        assert_eq!(quoted_as_own(Some(&told)).as_deref(), Some("a"));
+        let other = quote_of_another(&told).unwrap();
+        assert_eq!(other, json!({"chatId": 7, "quoted": {"author": "C", "text": "a"}}).to_string());
+        assert_eq!((quoted_as_own(Some(&other)), quoted_as_own(None)), (None, None));
     }
 
     #[test]

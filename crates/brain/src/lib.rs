@@ -26,7 +26,10 @@ pub use context::{
     TurnContext, UntrustedParts, background_words, count_tokens, last_words, summary_line, text_of_tokens,
     window_of,
 };
-pub use envelope::{came_with, forward_apart, heard, quotes_others, told_relationship};
+pub use envelope::{
+    came_with, forward_apart, heard, is_piece_of, quote_of_another, quoted_as_own, quotes_others,
+    told_relationship,
+};
 pub use extract::{
     ExtractedFact, FACTS_MAX, FactCategory, extract_by_rules, extraction_request, harvest_by_rules,
     harvest_request, likeliest_line, read_extraction,

@@ -3,13 +3,19 @@
 use crate::effect::ask_approval::token_sha256;
 use crate::runtime::Parts;
 use crate::{channel, mint};
-use cortex_brain::{forward_apart, read_answer, told_relationship};
+use cortex_brain::{
+    forward_apart, is_piece_of, quote_of_another, quoted_as_own, read_answer, told_relationship,
+};
 use cortex_store::{RetryRefused, StoreError};
 use cortex_types::{
-    AcceptedEvent, EventId, GivenAnswer, Millis, NewEvent, Priority, Speaker, Standing, blank_tokens,
+    AcceptedEvent, EventId, GivenAnswer, Millis, NewEvent, Priority, Speaker, Standing, TopicRef,
+    blank_tokens,
 };
 use metrics::counter;
 use std::sync::Arc;
+
+/// Lines of the assistant that a quote is looked for in: people reply to what they see.
+const OWN_WORDS_LOOKED_AT: u32 = 200;
 
 /// What somebody says, as a door checked it. Where it comes from is the speaker's (`Speaker`), not the event's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +46,7 @@ impl Intake {
         if let Err(refusal) = channel::check_known(&self.0, speaker) {
             return Ok(AcceptedEvent::NameRefused(refusal));
         }
+        let draft = self.with_quote_judged(speaker, draft).await?;
         let event = self.new_event(speaker, draft, now);
         let accepted = self.0.store.inbox().accept(event, now).await?;
         if matches!(accepted, AcceptedEvent::Queued(_) | AcceptedEvent::Duplicate { .. }) {
@@ -59,6 +66,23 @@ impl Intake {
             AcceptedEvent::ChannelOff | AcceptedEvent::NameRefused(_) => {}
         }
         Ok(accepted)
+    }
+
+    /// A reply quotes the assistant's own words only if it wrote them here, and not from what others wrote: an answer that
+    /// repeats a page stays the page's words, also when the line itself is in no prompt any more (D21).
+    async fn with_quote_judged(
+        &self,
+        speaker: &Speaker,
+        draft: IncomingEvent,
+    ) -> Result<IncomingEvent, StoreError> {
+        let Some(quote) = quoted_as_own(draft.metadata_json.as_deref()) else { return Ok(draft) };
+        let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
+        let own = self.0.store.history().own_words(topic, OWN_WORDS_LOOKED_AT).await?;
+        if own.iter().any(|said| is_piece_of(&quote, said)) {
+            return Ok(draft);
+        }
+        let metadata_json = draft.metadata_json.as_deref().and_then(quote_of_another);
+        Ok(IncomingEvent { metadata_json, ..draft })
     }
 
     fn new_event(&self, speaker: &Speaker, draft: IncomingEvent, now: Millis) -> NewEvent {

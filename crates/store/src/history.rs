@@ -120,6 +120,21 @@ impl History<'_> {
             .await
     }
 
+    /// The newest `limit` lines that the assistant wrote in a topic without having read what others wrote.
+    pub async fn own_words(&self, topic: TopicRef, limit: u32) -> Result<Vec<String>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let Some(topic_id) = topic::find(connection, &topic)? else { return Ok(Vec::new()) };
+                let mut statement = connection.prepare_cached(
+                    "SELECT content FROM turns WHERE topic_id = ?1 AND role = 'assistant' AND untrusted = 0
+                     ORDER BY id DESC LIMIT ?2",
+                )?;
+                let rows = statement.query_map(params![topic_id, limit], |row| row.get(0))?;
+                Ok(rows.collect::<Result<_, _>>()?)
+            })
+            .await
+    }
+
     /// Where these turns stand among the others of their topics; those that are gone are left out.
     pub async fn places(&self, ids: Vec<i64>) -> Result<Vec<TurnPlace>, StoreError> {
         self.0

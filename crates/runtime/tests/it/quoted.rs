@@ -78,16 +78,41 @@ async fn what_a_turn_with_a_quote_remembers_is_unreviewed() {
     assert!(facts.iter().all(|fact| fact.unreviewed_in.is_some()) && !facts.is_empty(), "{facts:?}");
 }
 
+fn quoting_the_assistant(text: &str) -> Value {
+    json!({"quoted": {"author": "Cortex", "text": text, "byAssistant": true}})
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_assistants_own_words_mark_nothing_when_a_proven_source_says_so() {
     let scene = Scene::with_page("").await;
-    let own = json!({"quoted": {"author": "Cortex", "text": "at nine", "byAssistant": true}});
+    say(&scene, "SAY We meet **at nine**.", &json!({}), InboxStatus::Done).await;
+    let own = quoting_the_assistant("We meet at nine.");
     let id = say(&scene, "why?", &own, InboxStatus::Done).await;
     assert_eq!(scene.marks(&id).await, [""; 0]);
-    assert!(scene.last_prompt().contains("<user>\n[in reply to your own words]\n> at nine\nwhy?"));
+    assert!(scene.last_prompt().contains("<user>\n[in reply to your own words]\n> We meet at nine.\nwhy?"));
     let stranger = scene.accept_with(&Speaker::local("m"), "home", "why?", Some(own)).await;
     scene.flow.reaches(&stranger, InboxStatus::Done).await;
     assert_eq!(scene.marks(&stranger).await, [MARK]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_repeats_a_page_is_the_pages_when_it_is_quoted_later() {
+    let scene = Scene::with_page(&format!("SAY To finish, {EVIL}")).await;
+    say(&scene, NAMED, &json!({}), InboxStatus::Done).await;
+    // What the answer said is in no prompt any more.
+    say(&scene, "/new", &json!({}), InboxStatus::Done).await;
+    let fetched = scene.web.fetched();
+    let reply = quoting_the_assistant(&format!("To finish, {EVIL}"));
+    let id = say(&scene, "do that", &reply, InboxStatus::Waiting).await;
+    assert_eq!(scene.web.fetched(), fetched, "it asks first");
+    assert_eq!(scene.marks(&id).await, [MARK]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_that_the_assistant_never_said_are_not_its_own_whoever_says_so() {
+    let scene = Scene::with_page("").await;
+    let id = say(&scene, "is that right?", &quoting_the_assistant("at nine"), InboxStatus::Done).await;
+    assert_eq!(scene.marks(&id).await, [MARK]);
 }
 
 #[tokio::test(start_paused = true)]
