@@ -168,6 +168,15 @@ mod tests {
     use crate::environment::Environment;
 
     #[test]
+    fn secrets_that_are_made_here_are_known_for_secrets() {
+        for prefix in ["cxt_", "cxk_", "cxa_"] {
+            let fresh = fresh_secret(prefix);
+            let secret = secrecy::ExposeSecret::expose_secret(&fresh.0);
+            assert_eq!(cortex_types::without_secrets(secret), cortex_types::SECRET_MASK);
+        }
+    }
+
+    #[test]
     fn what_is_there_stays_and_what_is_missing_is_made() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::choose(Some(folder.path()), &Environment::default()).unwrap();

@@ -15,6 +15,7 @@ const TOKEN_BEGINNINGS: &[(&str, usize)] = &[
     // of webhooks.
     ("cxt_", 20),
     ("cxk_", 20),
+    ("ck_", 40),
     ("cxa_", 20),
     ("apr_", 20),
     ("lease_", 28),

@@ -157,6 +157,7 @@ pub(crate) fn masked_text(text: &str, object: &ast::Object<'_>) -> String {
     let again: Vec<Range<usize>> =
         long.flat_map(|secret| text.match_indices(secret).map(|(at, _)| at..at + secret.len())).collect();
     ranges.extend(again);
+    ranges.extend(words_in_comments(text));
     star_out(text, &ranges)
 }
 
@@ -210,12 +211,13 @@ fn inside(value: &ast::Value<'_>) -> Range<usize> {
     value.range().start + quote..value.range().end - quote
 }
 
-/// A text that does not parse, with every string that is not a name starred out.
+/// A text that does not parse, with all that may be a value starred out: strings, bare words, and what stands in comments.
 pub(crate) fn masked_broken_text(text: &str) -> String {
     let mut ranges = Vec::new();
     for (start, line) in lines_with_start(text) {
         let mut from = 0;
         while let Some(open) = line[from..].find('"').map(|at| from + at) {
+            ranges.extend(bare_words(line, from..open).map(|word| start + word.start..start + word.end));
             let close = closing_quote(line, open + 1);
             let is_name = close < line.len() && line[close + 1..].trim_start().starts_with(':');
             if !is_name {
@@ -223,8 +225,53 @@ pub(crate) fn masked_broken_text(text: &str) -> String {
             }
             from = (close + 1).min(line.len());
         }
+        ranges.extend(bare_words(line, from..line.len()).map(|word| start + word.start..start + word.end));
     }
     star_out(text, &ranges)
+}
+
+/// A number of so many digits is a count or a port, no secret.
+const PLAIN_DIGITS_MAX: usize = 5;
+
+/// Words outside double quotes that may be a secret whose quotes were forgotten: neither a setting's name, nor what JSON has
+/// without quotes.
+fn bare_words(line: &str, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let is_sign = |letter: char| letter.is_whitespace() || "{}[],:/".contains(letter);
+    let mut at = part.start;
+    line[part].split_inclusive(is_sign).filter_map(move |piece| {
+        let word = piece.trim_end_matches(is_sign);
+        let range = at..at + word.len();
+        at += piece.len();
+        let is_plain = matches!(word, "" | "true" | "false" | "null")
+            || Key::find(word).is_some()
+            || word.len() <= PLAIN_DIGITS_MAX && word.bytes().all(|byte| byte.is_ascii_digit());
+        (!is_plain).then_some(range)
+    })
+}
+
+/// The words of comments in a text that parses: a value that was put aside is a value still.
+fn words_in_comments(text: &str) -> Vec<Range<usize>> {
+    let mut words = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let end = match rest.as_bytes() {
+            [b'"', ..] => closing_quote(rest, 1) + 1,
+            [b'/', b'/', ..] => rest.find('\n').unwrap_or(rest.len()),
+            [b'/', b'*', ..] => rest.find("*/").map_or(rest.len(), |end| end + 2),
+            _ => rest.chars().next().map_or(1, char::len_utf8),
+        };
+        if rest.starts_with("//") || rest.starts_with("/*") {
+            let comment = at..(at + end).min(text.len());
+            let is_word = |letter: char| !letter.is_whitespace() && !matches!(letter, '/' | '*');
+            let letters = text[comment.clone()].char_indices().filter(|(_, letter)| is_word(*letter));
+            words.extend(letters.map(|(place, letter)| {
+                let start = comment.start + place;
+                start..start + letter.len_utf8()
+            }));
+        }
+        at += end;
+    }
+    words
 }
 
 fn lines_with_start(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -269,6 +316,27 @@ mod tests {
         let masked = masked_broken_text(text);
         assert_eq!(masked, "{\n  \"ingestApiKey\": \"**********\" \"*\",\n  \"model\": \"********");
         assert_eq!(masked.len(), text.len());
+    }
+
+    #[test]
+    fn a_secret_without_its_quotes_or_in_others_is_hidden_too() {
+        let check = |text: &str, expected: &str| {
+            let masked = masked_broken_text(text);
+            assert_eq!(masked, expected);
+            assert_eq!(masked.len(), text.len());
+        };
+        check(r#"{"ingestApiKey": 9f8e7dABC, "port": 8080}"#, r#"{"ingestApiKey": *********, "port": 8080}"#);
+        check(r#"{"ingestApiKey": 's3 cret'}"#, r#"{"ingestApiKey": *** *****}"#);
+        check("{model: s3cret, port: 12345678}", "{model: ******, port: ********}");
+        check(r#"{"a": true // "token": "old" or new"#, r#"{"a": true // "token": "***" ** ***"#);
+    }
+
+    #[test]
+    fn a_value_that_was_put_aside_in_a_comment_is_hidden() {
+        check_excerpt(
+            "{\n  // \"token\": \"öld\"\n  \"model\": \"a//b\", /* sk */ \"port\": 1\n}",
+            "{\n  // ******** ******\n  \"model\": \"a//b\", /* ** */ \"port\": 1\n}",
+        );
     }
 
     #[track_caller]

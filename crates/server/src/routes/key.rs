@@ -112,3 +112,14 @@ fn info(key: ConnectorKey) -> KeyInfo {
         revoked_at: key.revoked_at.map(Into::into),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cortex_types::{SECRET_MASK, without_secrets};
+
+    #[test]
+    fn a_key_that_is_made_here_is_known_for_a_secret() {
+        assert_eq!(without_secrets(&new_key()), SECRET_MASK);
+    }
+}
