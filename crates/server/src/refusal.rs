@@ -9,11 +9,11 @@ use http::{HeaderValue, StatusCode};
 use std::time::Duration;
 
 /// How long a client should wait when the disk is the matter.
-const STORAGE_RETRY: Duration = Duration::from_secs(1);
+pub(crate) const STORAGE_RETRY: Duration = Duration::from_secs(1);
 
 /// How long a client should wait for room in the queue, which empties by itself, and in the database, which a person makes.
-const QUEUE_RETRY: Duration = Duration::from_secs(5);
-const ROOM_RETRY: Duration = Duration::from_secs(60);
+pub(crate) const QUEUE_RETRY: Duration = Duration::from_secs(5);
+pub(crate) const ROOM_RETRY: Duration = Duration::from_secs(60);
 /// What whoever is refused by a damaged database can do.
 pub(crate) const DAMAGED_WORDS: &str = "the database is damaged, so nothing new is accepted: run `cortex doctor` to \
      see what is damaged, then restore a backup (docs/backup.md)";
@@ -84,7 +84,7 @@ impl From<StoreError> for Refusal {
                 | Full::EventsOfSource { .. }
                 | Full::EventsOfStrangers { .. }),
             ) => Self::because(ErrorCode::QueueFull, full.to_string()).retry_after(QUEUE_RETRY),
-            StoreError::Full(full @ Full::Database { .. }) => {
+            StoreError::Full(full @ (Full::Database { .. } | Full::DatabaseOfStrangers { .. })) => {
                 Self::because(ErrorCode::StorageFull, full.to_string()).retry_after(ROOM_RETRY)
             }
             StoreError::Fault(reason) => {

@@ -26,6 +26,20 @@ pub(crate) fn record(
     Ok(())
 }
 
+/// The same unless a line says this of the subject already: whoever repeats it fills nothing.
+pub(crate) fn record_once(
+    connection: &Connection,
+    at: Millis,
+    what: &str,
+    subject: &str,
+    detail: &str,
+) -> Result<(), StoreError> {
+    let is_there = connection
+        .prepare_cached("SELECT 1 FROM audit WHERE subject = ?1 AND what = ?2")?
+        .exists([subject, what])?;
+    if is_there { Ok(()) } else { record(connection, at, what, subject, detail) }
+}
+
 impl Store {
     pub async fn audit_of(&self, subject: String) -> Result<Vec<AuditRow>, StoreError> {
         self.read(move |connection| {

@@ -6,7 +6,7 @@
 use crate::StoreError;
 use crate::topic::sharer;
 use cortex_types::limits::{RESERVED_DATABASE_BYTES, RESERVED_QUEUED_EVENTS};
-use cortex_types::{CLI_SOURCE, LOCAL_START, NewEvent, OPENAI_SOURCE, Standing, is_owners_source};
+use cortex_types::{CLI_SOURCE, LOCAL_START, NewEvent, OPENAI_SOURCE, Standing, is_local, is_owners_source};
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const MEASURE_PART: u32 = 20;
 /// What an event takes beside its words, roughly.
 const EVENT_BYTES: usize = 1_024;
 const MIB: u64 = 1024 * 1024;
-/// What part of the queue one source may have, and all sources without a key together.
+/// What part of the queue one source may have, and what part of queue and database all sources without a key together.
 const SOURCE_PART: u64 = 2;
 const STRANGERS_PART: u64 = 10;
 
@@ -45,6 +45,11 @@ impl StoreLimits {
         let part = if sharer == LOCAL_START { STRANGERS_PART } else { SOURCE_PART };
         (self.queued_events_max / part).max(1)
     }
+
+    /// What all sources without a key together may fill of the database, with what they lead to.
+    pub fn strangers_bytes_max(&self) -> u64 {
+        if self.database_bytes_max == u64::MAX { u64::MAX } else { self.database_bytes_max / STRANGERS_PART }
+    }
 }
 
 /// The limit that is reached.
@@ -62,6 +67,10 @@ pub enum Full {
         max: u64,
     },
     Database {
+        max_bytes: u64,
+    },
+    /// The sources without a key have filled theirs together.
+    DatabaseOfStrangers {
         max_bytes: u64,
     },
 }
@@ -85,8 +94,14 @@ impl fmt::Display for Full {
             ),
             Self::Database { max_bytes } => write!(
                 f,
-                "the database holds {} MiB, and maxDatabaseMiB allows no more: raise maxDatabaseMiB, or lower \
-                 turnTtlDays so that old conversations are dropped, and restart",
+                "the database holds {} MiB, and maxDatabaseMiB allows no more: raise maxDatabaseMiB and restart (a \
+                 lower turnTtlDays drops old history; what came in and what was sent is kept)",
+                max_bytes / MIB
+            ),
+            Self::DatabaseOfStrangers { max_bytes } => write!(
+                f,
+                "connectors without a key have filled {} MiB of the database, and together they may have no more than \
+                 a tenth of maxDatabaseMiB: use a key, or raise maxDatabaseMiB and restart",
                 max_bytes / MIB
             ),
         }
@@ -98,6 +113,8 @@ impl fmt::Display for Full {
 pub struct StoreUse {
     pub queued_events: u64,
     pub database_bytes: u64,
+    /// What sources without a key have filled of it, roughly.
+    pub strangers_bytes: u64,
     pub limits: StoreLimits,
 }
 
@@ -209,6 +226,27 @@ pub(crate) fn arrived(new: &NewEvent) {
     CHANGES.with_borrow_mut(|changes| changes.push(change));
 }
 
+/// What an event of a stranger takes beside its words, roughly: rows of its turn, its topic and its channel, and indexes.
+const STRANGERS_EVENT_BYTES: usize = 2_048;
+/// How often its names stand in those.
+const NAMES_KEPT: usize = 4;
+
+/// An event is kept: if nobody's key stands for its source, it adds itself to what strangers fill. What comes of it does so
+/// by triggers of the schema.
+pub(crate) fn count_strangers(connection: &Connection, new: &NewEvent) -> Result<(), StoreError> {
+    if !is_local(&new.source) {
+        return Ok(());
+    }
+    let names = [&new.source, &new.external_message_id, &new.topic_key, &new.user_id, &new.idempotency_key];
+    let names: usize = names.iter().map(|name| name.len()).sum();
+    let metadata = new.metadata_json.as_ref().map_or(0, String::len);
+    let bytes = STRANGERS_EVENT_BYTES + new.text.len() + metadata + NAMES_KEPT * names;
+    connection
+        .prepare_cached("UPDATE strangers_room SET bytes = bytes + ?1")?
+        .execute([i64::try_from(bytes).unwrap_or(i64::MAX)])?;
+    Ok(())
+}
+
 /// An event of this source waits no more.
 pub(crate) fn left(source: &str) {
     CHANGES.with_borrow_mut(|changes| changes.push(QueueChange::Left { sharer: sharer(source) }));
@@ -222,6 +260,7 @@ struct Counters {
     limits: StoreLimits,
     queued: Mutex<QueuedBySharer>,
     database_bytes: AtomicU64,
+    strangers_bytes: AtomicU64,
     started: Instant,
     /// When the rows may be counted next while there is room, and while there is little, in milliseconds since `started`.
     due_ms: AtomicU64,
@@ -234,6 +273,7 @@ impl Capacity {
             limits,
             queued: Mutex::default(),
             database_bytes: AtomicU64::new(0),
+            strangers_bytes: AtomicU64::new(0),
             started: Instant::now(),
             due_ms: AtomicU64::new(0),
             due_soon_ms: AtomicU64::new(0),
@@ -249,11 +289,17 @@ impl Capacity {
         if let Some(full) = self.queued().full_for(new, &self.0.limits, &[]) {
             return Err(full);
         }
-        self.full_of_bytes(Reserve::of(new).bytes()).map_or(Ok(()), Err)
+        let full = self.full_of_bytes(Reserve::of(new).bytes());
+        full.or_else(|| self.full_of_strangers(new, self.usage().strangers_bytes)).map_or(Ok(()), Err)
     }
 
-    /// The same inside the transaction that keeps it: of many that came at once, each finds what the others took.
-    pub(crate) fn admit_beside_staged(&self, new: &NewEvent) -> Result<(), Full> {
+    /// The limit that an event meets inside the transaction that keeps it: of many that came at once, each finds what the
+    /// others took.
+    pub(crate) fn full_beside_staged(
+        &self,
+        connection: &Connection,
+        new: &NewEvent,
+    ) -> Result<Option<Full>, StoreError> {
         let full = CHANGES.with_borrow(|staged| {
             let queued = self.queued();
             // Counting them one by one is for the few moments in which it could matter.
@@ -261,7 +307,10 @@ impl Capacity {
                 queued.all + (staged.len() as u64) < self.0.limits.queued_events_max / STRANGERS_PART;
             if is_far { None } else { queued.full_for(new, &self.0.limits, staged) }
         });
-        full.map_or(Ok(()), Err)
+        if full.is_some() || !is_local(&new.source) {
+            return Ok(full);
+        }
+        Ok(self.full_of_strangers(new, strangers_bytes(connection)?))
     }
 
     /// The limit that keeps out everybody who has no reserve.
@@ -279,10 +328,16 @@ impl Capacity {
             .then_some(Full::Database { max_bytes: limits.database_bytes_max })
     }
 
+    fn full_of_strangers(&self, new: &NewEvent, used: u64) -> Option<Full> {
+        let max_bytes = self.0.limits.strangers_bytes_max();
+        (is_local(&new.source) && used >= max_bytes).then_some(Full::DatabaseOfStrangers { max_bytes })
+    }
+
     pub(crate) fn usage(&self) -> StoreUse {
         StoreUse {
             queued_events: self.queued().all,
             database_bytes: self.0.database_bytes.load(Ordering::Relaxed),
+            strangers_bytes: self.0.strangers_bytes.load(Ordering::Relaxed),
             limits: self.0.limits,
         }
     }
@@ -312,7 +367,7 @@ impl Capacity {
 
     /// Whether the rows should be counted again.
     pub(crate) fn is_due(&self) -> bool {
-        let StoreUse { queued_events, database_bytes, limits } = self.usage();
+        let StoreUse { queued_events, database_bytes, strangers_bytes: _, limits } = self.usage();
         let nearly = |limit: u64| limit - limit / 8;
         let is_close = queued_events >= nearly(limits.queued_events_max)
             || database_bytes >= nearly(limits.database_bytes_max);
@@ -324,9 +379,10 @@ impl Capacity {
     pub(crate) fn measure(&self, connection: &Connection) {
         let began = Instant::now();
         match counted(connection) {
-            Ok((queued, database_bytes)) => {
-                *self.queued() = queued;
-                self.0.database_bytes.store(database_bytes, Ordering::Relaxed);
+            Ok(found) => {
+                *self.queued() = found.queued;
+                self.0.database_bytes.store(found.database_bytes, Ordering::Relaxed);
+                self.0.strangers_bytes.store(found.strangers_bytes, Ordering::Relaxed);
             }
             // The numbers before stand; whoever writes next finds out what is wrong.
             Err(error) => tracing::debug!(%error, "How full the store is cannot be counted now"),
@@ -342,12 +398,21 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Events that wait or run, and bytes of pages in use: those that were freed are used again before the file grows.
-pub(crate) fn measured(connection: &Connection) -> Result<(u64, u64), StoreError> {
-    counted(connection).map(|(queued, bytes)| (queued.all, bytes))
+/// What the rows and pages say.
+struct Counted {
+    queued: QueuedBySharer,
+    database_bytes: u64,
+    strangers_bytes: u64,
 }
 
-fn counted(connection: &Connection) -> Result<(QueuedBySharer, u64), StoreError> {
+/// How much of its limits a database uses, whoever serves it.
+pub(crate) fn measured(connection: &Connection) -> Result<StoreUse, StoreError> {
+    let Counted { queued, database_bytes, strangers_bytes } = counted(connection)?;
+    let limits = StoreLimits::none();
+    Ok(StoreUse { queued_events: queued.all, database_bytes, strangers_bytes, limits })
+}
+
+fn counted(connection: &Connection) -> Result<Counted, StoreError> {
     let number = |sql: &str| -> Result<u64, StoreError> {
         Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
     };
@@ -364,6 +429,16 @@ fn counted(connection: &Connection) -> Result<(QueuedBySharer, u64), StoreError>
     while let Some(row) = rows.next()? {
         queued.add(sharer(row.get_ref(0)?.as_str().unwrap_or_default()), row.get(1)?);
     }
+    // Pages that were freed are used again before the file grows.
     let pages = number("PRAGMA page_count")?.saturating_sub(number("PRAGMA freelist_count")?);
-    Ok((queued, pages.saturating_mul(number("PRAGMA page_size")?)))
+    Ok(Counted {
+        queued,
+        database_bytes: pages.saturating_mul(number("PRAGMA page_size")?),
+        strangers_bytes: strangers_bytes(connection)?,
+    })
+}
+
+/// What sources without a key have filled, with what came of it: a number that their rows keep themselves.
+fn strangers_bytes(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(connection.prepare_cached("SELECT bytes FROM strangers_room")?.query_row([], |row| row.get(0))?)
 }

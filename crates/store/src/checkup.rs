@@ -2,7 +2,7 @@
 
 use crate::integrity::{self, Look};
 use crate::memory_index::{self, VectorCounts, VectorsOf};
-use crate::{StoreError, capacity, migrate, open};
+use crate::{StoreError, StoreUse, capacity, migrate, open};
 use rusqlite::Connection;
 use std::path::Path;
 
@@ -36,6 +36,8 @@ pub struct HomeCounts {
     /// Events that wait for their turn or were in it, and bytes of the database in use, as a running server counts them.
     pub queued_events: u64,
     pub database_bytes: u64,
+    /// What connectors without a key have filled of it, roughly.
+    pub strangers_bytes: u64,
     /// Texts of facts and of the history, and how many have a vector of the asked model.
     pub vectors: VectorCounts,
 }
@@ -76,11 +78,13 @@ fn counts(connection: &Connection, embedder: &str) -> Result<HomeCounts, StoreEr
         .collect::<Result<Vec<String>, _>>()?;
     let facts = memory_index::counts(connection, VectorsOf::Facts, embedder)?;
     let turns = memory_index::counts(connection, VectorsOf::Turns, embedder)?;
-    let (queued_events, database_bytes) = capacity::measured(connection)?;
+    let StoreUse { queued_events, database_bytes, strangers_bytes, limits: _ } =
+        capacity::measured(connection)?;
     Ok(HomeCounts {
         users,
         queued_events,
         database_bytes,
+        strangers_bytes,
         dead_messages: count("SELECT count(*) FROM outbox_messages WHERE status = 'dead'")?,
         failed_events: count("SELECT count(*) FROM inbox_messages WHERE status = 'failed'")?,
         vectors: VectorCounts { texts: facts.texts + turns.texts, embedded: facts.embedded + turns.embedded },

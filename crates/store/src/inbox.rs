@@ -4,7 +4,7 @@ use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::{EVENT_COLUMNS, event, event_checksum};
 use crate::topic::Places;
 use crate::trace::{self, NoteKind};
-use crate::{Store, StoreError, audit, capacity, channel, step, topic};
+use crate::{Store, StoreError, capacity, channel, step, topic};
 use cortex_types::{
     AcceptedEvent, Decision, Event, EventId, InboxStatus, Millis, NewEvent, NewReply, Step, TopicRef,
 };
@@ -12,6 +12,7 @@ use fail::fail_point;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::time::Duration;
 
+mod admission;
 mod recover;
 
 pub(crate) use recover::{fail_at_recovery, fail_damaged};
@@ -63,32 +64,7 @@ pub enum RetryRefused {
 impl Inbox<'_> {
     /// Keeps a new event; returns after it is on disk. The same source and external id is kept once (D6).
     pub async fn accept(&self, new: NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
-        if let Err(full) = self.0.capacity().admit(&new)
-            && !self.has(&new).await?
-        {
-            return Err(StoreError::Full(full));
-        }
-        let capacity = self.0.capacity().clone();
-        self.0
-            .write(move |connection| {
-                if let Err(full) = capacity.admit_beside_staged(&new)
-                    && !has(connection, &new.source, &new.external_message_id)?
-                {
-                    return Err(StoreError::Full(full));
-                }
-                let accepted = accept(connection, &new, now)?;
-                if let AcceptedEvent::Queued(_) = accepted {
-                    capacity::arrived(&new);
-                }
-                Ok(accepted)
-            })
-            .await
-    }
-
-    /// Whether an event was accepted before: whoever sends it again gets the same answer, however little room there is.
-    async fn has(&self, new: &NewEvent) -> Result<bool, StoreError> {
-        let (source, external_id) = (new.source.clone(), new.external_message_id.clone());
-        self.0.read(move |connection| has(connection, &source, &external_id)).await
+        admission::accept(self.0, new, now).await
     }
 
     /// Claims the heads of topics that have a place: by priority, then by arrival, one in flight a topic (D7).
@@ -198,14 +174,17 @@ pub(crate) fn accept(
     {
         return Ok(AcceptedEvent::NameRefused(refusal));
     }
+    // Before anything is added: whoever sends an event again, perhaps with another topic, fills nothing.
+    if let Some((first, same_body)) = admission::first_of(connection, new)? {
+        return Ok(AcceptedEvent::Duplicate { first, same_body });
+    }
     let topic = topic::find_or_add(connection, &new.source, &new.topic_key)?;
-    let inserted = connection
+    connection
         .prepare_cached(
             "INSERT INTO inbox_messages(id, source, external_message_id, topic_key, user_id, text, occurred_at,
                idempotency_key, metadata_json, created_at, updated_at, topic_id, priority, checksum, channel,
                relationship, standing, answer_sha256, answer_decision)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
-             ON CONFLICT(source, external_message_id) DO NOTHING",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
         )?
         .execute(params![
             new.id.as_str(),
@@ -227,40 +206,12 @@ pub(crate) fn accept(
             new.answer.as_ref().map(|answer| answer.token_sha256),
             new.answer.as_ref().and_then(|answer| answer.decision).map(Decision::as_str),
         ])?;
-    if inserted == 0 {
-        return duplicate(connection, new, now);
-    }
     let seq = connection.last_insert_rowid();
     fail_point!("inbox.accept.after_insert");
+    capacity::count_strangers(connection, new)?;
     topic::note_audience(connection, &topic, new)?;
     topic::offer(connection, &topic, seq, new)?;
     Ok(AcceptedEvent::Queued(new.id.clone()))
-}
-
-fn duplicate(connection: &Connection, new: &NewEvent, now: Millis) -> Result<AcceptedEvent, StoreError> {
-    let (first, same_body): (String, bool) = connection
-        .prepare_cached(
-            "SELECT id, topic_key = ?3 AND user_id = ?4 AND text = ?5 AND metadata_json IS ?6 AND answer_sha256 IS ?7
-             FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
-        )?
-        .query_row(
-            params![
-                new.source,
-                new.external_message_id,
-                new.topic_key,
-                new.user_id,
-                new.text,
-                new.metadata_json,
-                new.answer.as_ref().map(|answer| answer.token_sha256),
-            ],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-    let first: EventId = first.parse().map_err(|error| StoreError::Damaged(format!("{error}")))?;
-    if !same_body {
-        let detail = format!("{} {} came again with another body", new.source, new.external_message_id);
-        audit::record(connection, now, "payload_mismatch", first.as_str(), &detail)?;
-    }
-    Ok(AcceptedEvent::Duplicate { first, same_body })
 }
 
 /// What the head of a topic came to.
@@ -395,11 +346,4 @@ fn counts(connection: &Connection) -> Result<InboxCounts, StoreError> {
     let processing = count("SELECT count(*) FROM topics WHERE in_flight IS NOT NULL")?;
     let done = total.saturating_sub(pending + waiting + failed + processing);
     Ok(InboxCounts { pending, processing, waiting, failed, done })
-}
-
-/// Whether an event of this name was accepted before.
-fn has(connection: &Connection, source: &str, external_id: &str) -> Result<bool, StoreError> {
-    let mut found = connection
-        .prepare_cached("SELECT 1 FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2")?;
-    Ok(found.exists([source, external_id])?)
 }

@@ -139,7 +139,9 @@ pub(super) fn code_of(error: &StoreError) -> FrameErrorCode {
         StoreError::Full(
             Full::QueuedEvents { .. } | Full::EventsOfSource { .. } | Full::EventsOfStrangers { .. },
         ) => FrameErrorCode::QueueFull,
-        StoreError::Full(Full::Database { .. }) => FrameErrorCode::StorageFull,
+        StoreError::Full(Full::Database { .. } | Full::DatabaseOfStrangers { .. }) => {
+            FrameErrorCode::StorageFull
+        }
         StoreError::Damaged(_) | StoreError::Fault(_) => FrameErrorCode::InternalError,
     }
 }

@@ -28,8 +28,15 @@ async fn the_counts_are_those_of_a_store_at_work() {
     let used = store.usage();
     assert!(counts.database_bytes > 0 && used.queued_events == 0, "{counts:?}, {used:?}");
     let database_bytes = counts.database_bytes;
-    let expected =
-        HomeCounts { users, dead_messages: 0, failed_events: 0, queued_events: 0, database_bytes, vectors };
+    let expected = HomeCounts {
+        users,
+        dead_messages: 0,
+        failed_events: 0,
+        queued_events: 0,
+        database_bytes,
+        strangers_bytes: 0,
+        vectors,
+    };
     assert_eq!(counts, expected);
 }
 

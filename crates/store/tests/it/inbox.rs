@@ -64,13 +64,13 @@ async fn a_duplicate_with_another_body_changes_nothing_and_leaves_an_audit_line(
         NewEvent { metadata_json: Some("{}".to_owned()), ..sent_again(&first) },
         NewEvent { topic_key: "elsewhere".to_owned(), ..sent_again(&first) },
     ];
-    for (index, other) in others.into_iter().enumerate() {
+    for (number, other) in others.into_iter().enumerate() {
         assert_eq!(
-            store.inbox().accept(other, Millis(2_000)).await,
+            store.inbox().accept(other, Millis(2_000 + number as i64)).await,
             Ok(AcceptedEvent::Duplicate { first: first.id.clone(), same_body: false })
         );
         let audit = store.audit_of(first.id.to_string()).await.unwrap();
-        assert_eq!(audit.len(), index + 1);
+        assert_eq!(audit.len(), 1, "one line, however often it comes");
         assert_eq!((audit[0].what.as_str(), audit[0].at), ("payload_mismatch", Millis(2_000)));
     }
     let kept = store.inbox().find(first.id).await.unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! Limits on what waits and on what the file holds: new events are refused, everything else goes on.
 
 use cortex_store::{Full, Store, StoreConfig, StoreError, StoreLimits, StoreThread};
-use cortex_testkit::{answered, eventually, memory_folder, new_event, sent_again, topic};
+use cortex_testkit::{answered, eventually, memory_folder, new_event, new_reply, sent_again, topic};
 use cortex_types::limits::RESERVED_QUEUED_EVENTS;
 use cortex_types::{AcceptedEvent, CLI_SOURCE, GivenAnswer, Millis, NewEvent, OPENAI_SOURCE, Standing};
 use tempfile::TempDir;
@@ -172,4 +172,121 @@ async fn a_database_that_is_too_large_refuses_new_events_and_still_answers() {
     let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
     store.turns().finish_turn(&claimed.event, answered("hi", Vec::new()), Vec::new(), NOW).await.unwrap();
     assert!(!is_full(&store, own(CLI_SOURCE, 0)).await);
+}
+
+const MIB: u64 = 1024 * 1024;
+
+fn at_most_bytes(database_bytes_max: u64) -> StoreLimits {
+    StoreLimits { database_bytes_max, ..StoreLimits::none() }
+}
+
+fn large(event: NewEvent) -> NewEvent {
+    NewEvent { text: "x".repeat(MIB as usize / 4), ..event }
+}
+
+/// What keeps strangers out once they have sent so many large events, as they read it.
+async fn strangers_reason(store: &Store) -> String {
+    for number in 0..200 {
+        let name = ["a", "b", "c"][number % 3];
+        if let Some(full) = limit_of(store, large(stranger(name, number))).await {
+            return full.to_string();
+        }
+    }
+    panic!("50 MiB of strangers' events were taken");
+}
+
+#[tokio::test]
+async fn strangers_fill_a_tenth_of_the_database_and_nobody_elses() {
+    let limits = at_most_bytes(20 * MIB);
+    let (folder, store, thread) = open(limits);
+    let reason = strangers_reason(&store).await;
+    for word in ["2 MiB", "without a key", "a tenth of maxDatabaseMiB", "use a key", "raise maxDatabaseMiB"] {
+        assert!(reason.contains(word), "no {word:?} in {reason:?}");
+    }
+    assert!(is_full(&store, stranger("d", 0)).await, "a small one of another name, too");
+    assert_eq!(store.full(), None);
+    for event in [large(said("telegram", 0)), large(own(CLI_SOURCE, 0)), answering(said("telegram", 1))] {
+        assert_eq!(limit_of(&store, event).await, None);
+    }
+
+    drop(store);
+    thread.close();
+    let config = StoreConfig { limits, ..StoreConfig::at(folder.path().join("cortex.db")) };
+    let (store, _thread) = Store::open(config).unwrap();
+    assert_eq!(limit_of(&store, stranger("a", 900)).await.map(|full| full.to_string()), Some(reason));
+    assert_eq!(limit_of(&store, large(said("telegram", 2))).await, None);
+    assert_eq!(limit_of(&store, own(CLI_SOURCE, 1)).await, None);
+}
+
+#[tokio::test]
+async fn what_strangers_events_lead_to_counts_as_theirs() {
+    let (_folder, store, _thread) = open(at_most_bytes(10 * MIB));
+    assert_eq!(limit_of(&store, stranger("a", 0)).await, None);
+    let claimed = store.inbox().claim_next(1, NOW).await.unwrap().whole.remove(0);
+    let replies = vec![new_reply(&claimed.event.topic, &"y".repeat(MIB as usize))];
+    store.turns().finish_turn(&claimed.event, answered("hi", replies), Vec::new(), NOW).await.unwrap();
+    assert!(is_full(&store, stranger("b", 1)).await, "an answer of one MiB is all that they may have");
+    assert_eq!(limit_of(&store, said("telegram", 0)).await, None);
+}
+
+#[tokio::test]
+async fn of_strangers_events_that_come_at_once_no_more_bytes_are_taken_than_have_room() {
+    let (_folder, store, _thread) = open(at_most_bytes(20 * MIB));
+    let come = |number| {
+        let store = store.clone();
+        tokio::spawn(async move { limit_of(&store, large(stranger("a", number))).await })
+    };
+    let mut taken = 0;
+    for one in (0..64).map(come).collect::<Vec<_>>() {
+        taken += usize::from(one.await.unwrap().is_none());
+    }
+    assert!(
+        (1..=8).contains(&taken),
+        "{taken} events of a quarter of a MiB were taken, and 2 MiB are theirs"
+    );
+}
+
+fn pages(store: &Store) -> u64 {
+    store.usage().database_bytes
+}
+
+#[tokio::test]
+async fn an_event_that_comes_again_and_again_with_other_words_takes_no_room() {
+    let (folder, store, thread) = open(StoreLimits::none());
+    let first = stranger(&"n".repeat(100), 0);
+    let first = NewEvent { external_message_id: "m".repeat(500), ..first };
+    store.inbox().accept(first.clone(), NOW).await.unwrap();
+    for number in 0..500 {
+        let other = NewEvent { text: format!("other {number}"), ..sent_again(&first) };
+        // A topic of its own each time makes no topic either.
+        let other = NewEvent { topic_key: format!("room {number} {}", "k".repeat(400)), ..other };
+        let again = store.inbox().accept(other, NOW).await.unwrap();
+        assert!(matches!(again, AcceptedEvent::Duplicate { same_body: false, .. }), "{again:?}");
+    }
+    assert_eq!(store.audit_of(first.id.to_string()).await.unwrap().len(), 1);
+    let topic = topic(&first.source, &format!("room 7 {}", "k".repeat(400)));
+    assert!(!store.channels().has_topic(topic).await.unwrap());
+
+    drop(store);
+    thread.close();
+    let (store, _thread) = Store::open(StoreConfig::at(folder.path().join("cortex.db"))).unwrap();
+    let before = pages(&store);
+    assert!(before < MIB, "{before} bytes for one event");
+}
+
+#[tokio::test]
+async fn while_the_database_is_full_an_event_with_other_words_leaves_no_line() {
+    let folder = memory_folder();
+    let path = folder.path().join("cortex.db");
+    let (store, thread) = Store::open(StoreConfig::at(path.clone())).unwrap();
+    let first = said("telegram", 0);
+    store.inbox().accept(first.clone(), NOW).await.unwrap();
+    drop(store);
+    thread.close();
+    let (store, _thread) =
+        Store::open(StoreConfig { limits: at_most_bytes(1), ..StoreConfig::at(path) }).unwrap();
+    let other = NewEvent { text: "other".to_owned(), ..sent_again(&first) };
+    let again = store.inbox().accept(other, NOW).await.unwrap();
+    assert!(matches!(again, AcceptedEvent::Duplicate { same_body: false, .. }), "{again:?}");
+    assert_eq!(store.audit_of(first.id.to_string()).await, Ok(Vec::new()));
 }
