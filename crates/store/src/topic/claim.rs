@@ -5,7 +5,7 @@ use cortex_types::{CLI_SOURCE, LOCAL_START, Priority, is_local};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Most sources that one claim looks at; the rest follow when those have nothing ready.
+/// Most sources that one claim looks at, beside the terminal; the rest follow when those have nothing ready.
 const SOURCES_MAX: usize = 256;
 
 /// Most sources without a key that one claim looks at.
@@ -136,6 +136,10 @@ fn ready_sources(connection: &Connection) -> Result<Vec<String>, StoreError> {
             }
             None => break,
         }
+    }
+    // However many others sort before it: a place is kept for it.
+    if sources.len() == SOURCES_MAX && !sources.iter().any(|source| source == CLI_SOURCE) {
+        sources.push(CLI_SOURCE.to_owned());
     }
     Ok(sources)
 }

@@ -107,6 +107,20 @@ async fn one_place_is_the_owners_and_strangers_have_half() {
 }
 
 #[tokio::test]
+async fn the_terminal_keeps_its_place_however_many_sources_sort_before_it() {
+    let store = TempStore::create();
+    for number in 0..300 {
+        let text = format!("other {number}");
+        accept(&store, &topic(&format!("bot {number:03}"), "chat"), &text, Priority::Urgent).await;
+    }
+    let flying = store.inbox().claim_next(Places::of(8, 8), NOW).await.unwrap().whole;
+    assert_eq!(flying.len(), 7, "the eighth is kept");
+    accept(&store, &topic("cli", "main"), "mine", Priority::Normal).await;
+    let next = store.inbox().claim_next(Places::of(8, 1), NOW).await.unwrap().whole;
+    assert_eq!(next.iter().map(|claimed| claimed.event.text.as_str()).collect::<Vec<_>>(), ["mine"]);
+}
+
+#[tokio::test]
 async fn the_owners_programs_have_every_place_but_the_one_of_his_terminal() {
     let store = TempStore::create();
     for number in 0..8 {
