@@ -30,6 +30,8 @@ mod shown;
 mod socket;
 mod storage;
 mod target;
+mod terminal;
+mod unsettled;
 mod wire;
 
 use crate::USAGE_ERROR;
@@ -66,9 +68,11 @@ const CLASSES: &[&[Attack]] = &[
     egress::ATTACKS,
     secret::ATTACKS,
     file::ATTACKS,
+    terminal::ATTACKS,
     child::ATTACKS,
     mcp::ATTACKS,
     offer::ATTACKS,
+    unsettled::ATTACKS,
     number::ATTACKS,
     schema::ATTACKS,
     mode::ATTACKS,

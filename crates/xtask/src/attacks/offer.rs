@@ -5,12 +5,13 @@ use super::child::python;
 use super::far_side::{FarSide, calls, last_message, says};
 use super::judgement::Judgement;
 use super::target::{Arena, Said, Setup, Target};
+use super::wire::Request;
 use crate::faults::Extent;
 use crate::faults::http::KEY;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
@@ -18,6 +19,18 @@ pub(crate) const ATTACKS: &[Attack] = &[
         statement: "32, 55",
         extent: Extent::Short,
         run: changed,
+    },
+    Attack {
+        name: "a_tool_that_a_server_adds_later_waits_for_trust",
+        statement: "55",
+        extent: Extent::Short,
+        run: added_later,
+    },
+    Attack {
+        name: "tools_that_cannot_be_told_apart_are_refused",
+        statement: "55",
+        extent: Extent::Short,
+        run: look_alikes,
     },
     Attack { name: "a_tool_that_says_nothing_asks", statement: "25", extent: Extent::Short, run: asks },
     Attack {
@@ -165,6 +178,153 @@ fn asks(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
                 .demand(!given.contains("the notes"), || "a tool that says nothing runs unasked".to_owned());
             judgement.demand(open == 1, || format!("{open} questions are open about it"));
         }
+    }
+    Ok(())
+}
+
+/// An MCP server whose tools are the lines of a file, and which says so when they change; each tells its own name.
+const LISTING_SERVER: &str = r#"
+import json, sys, threading, time
+def names():
+    return open(sys.argv[1]).read().split("\n")
+def send(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+def watch(before):
+    while True:
+        time.sleep(0.05)
+        if names() != before:
+            before = names()
+            send({"method": "notifications/tools/list_changed"})
+for line in sys.stdin:
+    request = json.loads(line)
+    method, result = request.get("method"), {}
+    if method == "notifications/initialized":
+        threading.Thread(target=watch, args=[names()], daemon=True).start()
+    if "id" not in request:
+        continue
+    if method == "initialize":
+        version = request["params"].get("protocolVersion", "2025-06-18")
+        result = {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": "two", "version": "1"}}
+    elif method == "tools/list":
+        open(sys.argv[2], "a").write("listed\n")
+        result = {"tools": [{"name": name, "description": "Tells.", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}} for name in names()]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": "told by <%s>" % request["params"]["name"]}]}
+    send({"id": request["id"], "result": result})
+"#;
+
+/// A server of such tools, and a model that calls what it is told to: `call it: <tool>`.
+struct Listing {
+    folder: tempfile::TempDir,
+    model: FarSide,
+}
+
+impl Listing {
+    fn new(names: &str) -> Result<Self> {
+        let model = FarSide::model(|request| {
+            let (text, is_result) = last_message(request);
+            match text.split_once("call it: ") {
+                Some((_, tool)) if !is_result => calls(tool.trim(), &json!({})),
+                Some(_) | None => says("well"),
+            }
+        })?;
+        let listing = Self { folder: tempfile::tempdir()?, model };
+        listing.offer(names)?;
+        fs::write(listing.folder.path().join("listed"), "")?;
+        Ok(listing)
+    }
+
+    /// What the server lists from now on, a name on a line.
+    fn offer(&self, names: &str) -> Result<()> {
+        Ok(fs::write(self.folder.path().join("names"), names)?)
+    }
+
+    fn times_listed(&self) -> Result<usize> {
+        Ok(fs::read_to_string(self.folder.path().join("listed"))?.lines().count())
+    }
+
+    fn start(&self, arena: &Arena) -> Result<Target> {
+        let [names, listed] = ["names", "listed"].map(|name| self.folder.path().join(name));
+        let mcp = json!({"command": python()?, "args": ["-u", "-c", LISTING_SERVER, names, listed]});
+        let settings = json!({"mcpServers": {"two": mcp}, "providers": self.model.as_provider()});
+        arena.server_with(&Setup { settings, ..Setup::with_real_model() })
+    }
+
+    /// What comes of a call of a tool, by the name that a model knows it by; and what the model was offered.
+    fn call(&self, target: &Target, id: &str, tool: &str) -> Result<(String, Vec<String>)> {
+        let before = self.model.got().len();
+        let words = format!("call it: {tool}");
+        target.ingest(KEY, &Said { topic: id, ..Said::at_terminal(id, &words) })?;
+        target.wait_until_idle()?;
+        let requests = self.model.got().split_off(before);
+        let requests: Vec<Value> =
+            requests.iter().filter_map(|got| serde_json::from_str(&got.body).ok()).collect();
+        let results = requests.iter().map(last_message).filter(|(_, is_result)| *is_result);
+        let offered = requests.first().and_then(|request| request["tools"].as_array().cloned());
+        let names = offered.unwrap_or_default();
+        let names = names.iter().filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned));
+        Ok((
+            results.map(|(text, _)| text).collect(),
+            names.filter(|name| name.starts_with("two__")).collect(),
+        ))
+    }
+}
+
+fn added_later(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let listing = Listing::new("look")?;
+    let mut target = listing.start(arena)?;
+    let (told, offered) = listing.call(&target, "first", "two__look")?;
+    judgement.control(told.contains("told by <look>"), || format!("its first tool does not run: {told}"));
+    judgement.control(offered == ["two__look"], || format!("offered at first: {offered:?}"));
+    let before = listing.times_listed()?;
+    listing.offer("look\nlate")?;
+    let started = Instant::now();
+    while listing.times_listed()? == before && started.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    judgement.control(listing.times_listed()? > before, || "nobody asked for the new list".to_owned());
+    for when in ["while it runs", "after a restart"] {
+        let (told, offered) = listing.call(&target, when, "two__late")?;
+        judgement.demand(!told.contains("told by <late>"), || format!("{when} it runs untrusted: {told}"));
+        judgement.demand(offered == ["two__look"], || format!("{when} there are offered {offered:?}"));
+        let shown = target.owner_get("/api/v2/tools")?.to_string();
+        judgement
+            .demand(shown.contains("late was added since"), || format!("{when} nobody is told: {shown}"));
+        if when == "while it runs" {
+            target = again(target)?;
+        }
+    }
+    let trusted = target.ask(&Request::post("/api/v2/tools/two/trust", &json!({})).owner())?;
+    judgement.control(trusted.code < 300, || format!("{} {}", trusted.code, trusted.text()));
+    let (told, _) = listing.call(&target, "trusted", "two__late")?;
+    judgement.control(told.contains("told by <late>"), || format!("trusted, it does not run: {told}"));
+    Ok(())
+}
+
+fn look_alikes(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    // The last one is like no other.
+    let alike = ["read.file", "read_file", "read file", "Read_File", "read__file"];
+    let listing = Listing::new(&[&alike[..], &["look"]].concat().join("\n"))?;
+    let target = listing.start(arena)?;
+    let (told, offered) = listing.call(&target, "look", "two__look")?;
+    judgement
+        .control(told.contains("told by <look>"), || format!("a tool of its own name does not run: {told}"));
+    let (told, _) = listing.call(&target, "read", "two__read_file")?;
+    judgement.demand(!alike[1..].iter().any(|name| told.contains(&format!("told by <{name}>"))), || {
+        format!("the name of the first one leads to another: {told}")
+    });
+    let looks =
+        |name: &String| name.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+    let mut seen: Vec<String> = offered.iter().map(looks).collect();
+    seen.sort();
+    let count = seen.len();
+    seen.dedup();
+    judgement.demand(seen.len() == count, || format!("some of {offered:?} look the same"));
+    let shown = target.owner_get("/api/v2/tools")?.to_string();
+    for name in &alike[1..] {
+        let is_told = shown.contains(&format!("\\\"{name}\\\" is left out"));
+        judgement.demand(is_told, || format!("nobody is told that {name} is left out: {shown}"));
     }
     Ok(())
 }

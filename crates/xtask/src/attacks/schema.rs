@@ -8,14 +8,24 @@ use crate::faults::Extent;
 use crate::faults::http::KEY;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
+use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
-pub(crate) const ATTACKS: &[Attack] = &[Attack {
-    name: "no_schema_of_a_tool_hangs_the_server",
-    statement: "56",
-    extent: Extent::Short,
-    run: schemas,
-}];
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "no_schema_of_a_tool_hangs_the_server",
+        statement: "56",
+        extent: Extent::Short,
+        run: schemas,
+    },
+    Attack {
+        name: "no_source_of_a_skill_crashes_its_check",
+        statement: "56",
+        extent: Extent::Short,
+        run: nested_sources,
+    },
+];
 
 /// How long the owner waits for an answer beside a hostile call.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -103,6 +113,58 @@ fn schemas(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         judgement.demand(matches!(answered, Some(Ok(()))), || {
             format!("{name}: the owner is not answered beside it")
         });
+    }
+    Ok(())
+}
+
+/// Sources that nest deeper than a parser's stack reaches; each is a way of its own to nest.
+fn nested() -> Vec<(&'static str, String)> {
+    let deep = |open: &str, inside: &str, close: &str, levels: usize| {
+        format!("export const a = {}{inside}{};", open.repeat(levels), close.repeat(levels))
+    };
+    vec![
+        ("brackets", deep("(", "1", ")", 50_000)),
+        ("lists", deep("[", "", "]", 50_000)),
+        ("objects", deep("{a:", "1", "}", 50_000)),
+        ("signs", deep("!", "1", "", 200_000)),
+        ("sums", deep("1+", "1", "", 200_000)),
+        ("arrows", deep("a=>", "1", "", 100_000)),
+        ("templates", deep("`${", "1", "}`", 50_000)),
+        ("functions", deep("function(){return ", "1", "}", 50_000)),
+        ("branches", format!("{}1", "if(1)".repeat(100_000))),
+        ("blocks", format!("{}{}", "{".repeat(100_000), "}".repeat(100_000))),
+        ("types", format!("export type A = {}string{};", "Array<".repeat(50_000), ">".repeat(50_000))),
+        ("behind a quote", format!("const q = b! /\"/; {}1{}", "(".repeat(50_000), ")".repeat(50_000))),
+    ]
+}
+
+fn nested_sources(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
+    let plain = "export default { listTools() { return []; }, async execute() { return { content: '' }; } };";
+    let sources = nested();
+    let hostile = sources.iter().map(|(name, source)| (*name, source.as_str()));
+    for (name, source) in std::iter::once((PLAIN, plain)).chain(hostile) {
+        let home = tempfile::tempdir()?;
+        let skill = home.path().join("bad");
+        fs::create_dir(&skill)?;
+        let manifest = json!({"id": "bad", "name": "bad", "version": "0.1.0", "runtimeApiVersion": "1", "main": "main.ts"});
+        fs::write(skill.join("skill.json"), manifest.to_string())?;
+        fs::write(skill.join("main.ts"), source)?;
+        let mut command = Command::new(&arena.program);
+        command.args(["skill", "check"]).arg(&skill).env_clear().env("CORTEX_HOME", home.path().join("home"));
+        let Some(checked) = within(PATIENCE, move || command.output()) else {
+            judgement.demand(false, || format!("{name}: the check hangs"));
+            continue;
+        };
+        let checked = checked?;
+        let said = [checked.stdout, checked.stderr].concat();
+        let said = String::from_utf8_lossy(&said).chars().take(400).collect::<String>();
+        if name == PLAIN {
+            judgement.control(checked.status.code() == Some(0), || format!("a plain skill: {said}"));
+            continue;
+        }
+        let is_refused =
+            checked.status.code() == Some(1) && said.contains("error:") && !said.contains("panicked");
+        judgement.demand(is_refused, || format!("{name}: {}: {said}", checked.status));
     }
     Ok(())
 }
