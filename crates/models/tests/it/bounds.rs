@@ -1,7 +1,7 @@
 //! Far sides without measure: what is kept stays small, and what is returned is usable.
 
 use crate::far_side::{Act, FarSide, OPENAI_STOP, events, openai_text, response};
-use crate::setup::{ask_listening, config, models, openai_at, user};
+use crate::setup::{ask_listening, config, models, openai_at, profiles, user};
 use cortex_models::{Answered, ModelError, ModelsConfig};
 use cortex_types::limits::{REPLY_BYTES_MAX, TOOL_CALLS_MAX};
 use cortex_types::{ChatReply, FinishReason};
@@ -66,6 +66,68 @@ async fn of_two_hundred_tool_calls_the_first_are_kept() {
     ids.dedup();
     assert_eq!(ids.len(), TOOL_CALLS_MAX, "and every id is one of a kind");
     assert!(reply.text.contains("first 32 of 200 tool calls"), "{}", reply.text);
+}
+
+#[tokio::test]
+async fn arguments_stay_the_text_they_came_as_on_every_wire() {
+    // Nobody who builds values of the deep one gets to its end.
+    let deep = format!(r#"{{"odd":{}{}}}"#, "[".repeat(1_000), "]".repeat(1_000));
+    let crumbs = format!(r#"{{"odd":[{}0]}}"#, r#"{"":0},"#.repeat(20_000));
+    for arguments in [deep, crumbs] {
+        let odd = arguments.as_str();
+        for (kind, said) in [
+            (
+                "openai",
+                vec![format!(
+                    r#"{{"choices":[{{"delta":{{"tool_calls":[{{"id":"c","function":{{"name":"x__y","arguments":{odd}}}}}]}},"finish_reason":"tool_calls"}},{odd}]}}"#
+                )],
+            ),
+            (
+                "anthropic",
+                vec![
+                    format!(
+                        r#"{{"type":"content_block_start","content_block":{{"type":"tool_use","id":"c","name":"x__y","input":{odd}}}}}"#
+                    ),
+                    r#"{"type":"message_stop"}"#.to_owned(),
+                ],
+            ),
+            (
+                "google",
+                vec![format!(
+                    r#"{{"candidates":[{{"content":{{"parts":[{{"functionCall":{{"name":"x__y","args":{odd}}}}}]}},"finishReason":"STOP"}},{odd}]}}"#
+                )],
+            ),
+        ] {
+            let said: Vec<&str> = said.iter().map(String::as_str).collect();
+            let far_side = FarSide::saying(events(&said)).await;
+            let profile = serde_json::json!([{ "name": "a", "kind": kind, "baseUrl": far_side.url, "apiKey": "k",
+                "models": { "pro": "m" } }]);
+            let models = models(ModelsConfig { providers: profiles(profile), ..config() }).await;
+            let reply = ask_listening(&models, &user("hi")).await.0.outcome.expect(kind);
+            assert_eq!(reply.tool_calls[0].arguments_json, odd, "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_any_shape_is_told_in_its_words() {
+    let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
+    let event = format!(r#"{{"error":{{"odd":{deep},"message":"the words","type":"server_error"}}}}"#);
+    let page = response("500 Internal Server Error", "application/json", "", &event);
+    for answer in [events(&[&event]), page] {
+        let (answered, _) = answer_of(vec![Act::Send(answer.into_bytes())]).await;
+        let Err(ModelError::Transient { message, .. }) = answered.outcome else { panic!("{answered:?}") };
+        assert!(message.ends_with("(500): the words"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_with_a_list_without_measure_is_refused() {
+    let call = r#"{"id":"","function":{"name":"x__y"}},"#.repeat(100_000);
+    let event = format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{}]}}}}]}}"#, call.trim_end_matches(','));
+    let (answered, _) = answer_of(vec![Act::Send(events(&[&event]).into_bytes())]).await;
+    let Err(ModelError::Transient { message, .. }) = answered.outcome else { panic!("{answered:?}") };
+    assert!(message.contains("a list is longer than"), "{message}");
 }
 
 #[tokio::test]
