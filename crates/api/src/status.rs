@@ -47,6 +47,12 @@ pub struct StorageStatus {
     pub database_bytes: u64,
     /// `maxDatabaseMiB` in bytes; null is no limit.
     pub database_bytes_max: Option<u64>,
+    /// What connectors without a key have filled of it, with what came of their events, roughly.
+    #[serde(default)]
+    pub strangers_bytes: u64,
+    /// The most that they may fill together: a tenth of `maxDatabaseMiB`; null is no limit.
+    #[serde(default)]
+    pub strangers_bytes_max: Option<u64>,
 }
 
 /// Events that would have waited for ever: they were in flight in no task, or pending while nothing held their topic.

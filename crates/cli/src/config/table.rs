@@ -293,7 +293,7 @@ pub(crate) const KEYS: &[Key] = &[
         0,
         100_000_000,
         8_192,
-        "Size of the database in MiB. Beyond it new events are refused with storage_full; what was accepted is still answered. 0 is no limit.",
+        "Size of the database in MiB. Beyond it new events are refused with storage_full; what was accepted is still answered. Connectors without a key may fill a tenth of it together. 0 is no limit.",
     ),
     count("maxToolRounds", 1, 64, 8, "Tool rounds of one turn before the model must answer."),
     key(

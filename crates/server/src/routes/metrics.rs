@@ -19,6 +19,8 @@ pub(crate) async fn metrics(State(app): State<AppState>) -> Result<String, Refus
     gauge!("cortex_queued_events_max").set(limit(used.limits.queued_events_max));
     gauge!("cortex_database_bytes").set(used.database_bytes as f64);
     gauge!("cortex_database_bytes_max").set(limit(used.limits.database_bytes_max));
+    gauge!("cortex_strangers_bytes").set(used.strangers_bytes as f64);
+    gauge!("cortex_strangers_bytes_max").set(limit(used.limits.strangers_bytes_max()));
     match queues(&app).await {
         Ok(()) => {}
         // The rows cannot be counted in a damaged file; that it is damaged is worth telling all the more.

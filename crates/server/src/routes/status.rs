@@ -73,6 +73,8 @@ fn storage(used: StoreUse) -> StorageStatus {
         queued_events_max: set(used.limits.queued_events_max),
         database_bytes: used.database_bytes,
         database_bytes_max: set(used.limits.database_bytes_max),
+        strangers_bytes: used.strangers_bytes,
+        strangers_bytes_max: set(used.limits.strangers_bytes_max()),
     }
 }
 

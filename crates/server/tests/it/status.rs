@@ -18,6 +18,7 @@ async fn the_status_shows_process_models_and_queues() {
         "storage": {
             "queuedEvents": 0, "queuedEventsMax": null,
             "databaseBytes": status["storage"]["databaseBytes"], "databaseBytesMax": null,
+            "strangersBytes": 0, "strangersBytesMax": null,
         },
         "watchdog": { "stranded": 0, "requeued": 0, "failed": 0 },
         "degraded": null,

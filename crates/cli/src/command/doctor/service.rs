@@ -65,6 +65,8 @@ pub(super) fn storage_at_rest(counts: &HomeCounts, settings: &Settings) -> Check
         queued_events_max: limit(limits.queued_events_max),
         database_bytes: counts.database_bytes,
         database_bytes_max: limit(limits.database_bytes_max),
+        strangers_bytes: counts.strangers_bytes,
+        strangers_bytes_max: limit(limits.strangers_bytes_max()),
     })
 }
 
@@ -85,8 +87,17 @@ pub(super) fn storage(used: StorageStatus) -> Check {
         is_beyond(part, used.queued_events, used.queued_events_max)
             || is_beyond(part, used.database_bytes, used.database_bytes_max)
     };
+    let (theirs, theirs_max) = (used.strangers_bytes, used.strangers_bytes_max);
+    let strangers =
+        format!("{line}; connectors without a key filled {} MiB", of(mib(theirs), theirs_max.map(mib)));
     if is_any(10) {
         Check::problem("storage", format!("{line}; new events are refused: raise the limit and restart"))
+    } else if is_beyond(10, theirs, theirs_max) {
+        let help = "theirs are refused: give yours a key, or raise maxDatabaseMiB and restart";
+        Check::warning("storage", format!("{strangers}; {help}"))
+    } else if is_beyond(8, theirs, theirs_max) {
+        let help = "give yours a key, or raise maxDatabaseMiB, before theirs are refused";
+        Check::warning("storage", format!("{strangers}; {help}"))
     } else if is_any(8) {
         Check::warning("storage", format!("{line}; raise the limit before new events are refused"))
     } else {
