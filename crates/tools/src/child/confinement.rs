@@ -78,12 +78,12 @@ pub(super) fn confine_server(closed: &[PathBuf], named: &[PathBuf], limits: Serv
     }
     let all = AccessFs::from_all(NEWEST);
     let restricted = || -> Result<(), RulesetError> {
+        // It must not stop or kill what watches over it, whatever it may open.
         if closed.is_empty() {
-            return without_new_rights();
+            return without_new_rights(Scope::Signal.into());
         }
         Ruleset::default()
             .handle_access(all)?
-            // It must not stop or kill what watches over it.
             .scope(Scope::Signal)?
             .create()?
             .add_rules(path_beneath_rules(all_but(Path::new("/"), closed), all))?
@@ -99,13 +99,16 @@ pub(super) fn confine_server(closed: &[PathBuf], named: &[PathBuf], limits: Serv
 /// Takes from the process between the server and a program what it has no use for.
 pub(super) fn confine_host() -> io::Result<()> {
     limit(Resource::Core, 0)?;
-    without_new_rights().map_err(io::Error::other)
+    // It ends what it minds.
+    without_new_rights(BitFlags::EMPTY).map_err(io::Error::other)
 }
 
-/// The right to gain rights goes along with every ruleset, even with one that forbids nothing.
-fn without_new_rights() -> Result<(), RulesetError> {
+/// The right to gain rights goes along with every ruleset, even with one that opens every file.
+fn without_new_rights(scopes: BitFlags<Scope>) -> Result<(), RulesetError> {
     let nothing: BitFlags<AccessFs> = AccessFs::MakeBlock.into();
-    let open = Ruleset::default().handle_access(nothing)?.create()?;
+    let open = Ruleset::default().handle_access(nothing)?;
+    let open = if scopes.is_empty() { open } else { open.scope(scopes)? };
+    let open = open.create()?;
     open.add_rules(path_beneath_rules(["/"], nothing))?.restrict_self().map(drop)
 }
 
