@@ -9,7 +9,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 URL, NAME = os.environ.get("CORTEX_URL", "http://localhost:7751"), os.environ.get("CONNECTOR", "example-py")
-waiting, seen, socket, is_over = {}, set(), None, False  # events without an answer by id; messages that were shown
+waiting, seen, socket, is_over, pause = {}, set(), None, False, 1  # events without an answer by id; messages shown
 
 def session():
     headers = {"Authorization": "Bearer " + os.environ["CORTEX_KEY"]} if "CORTEX_KEY" in os.environ else {}
@@ -44,9 +44,9 @@ def hear(heard):
     elif heard["type"] == "assistant.message.error":
         print(data["message"], file=sys.stderr)
         socket.close() if data["retryable"] else waiting.pop(cause, None)
+    return data.get("retryAfterSeconds")
 
-for end in (signal.SIGINT, signal.SIGTERM):  # what was not acked comes again
-    signal.signal(end, lambda *_: os._exit(0))
+for end in (signal.SIGINT, signal.SIGTERM): signal.signal(end, lambda *_: os._exit(0))  # what was not acked comes again
 threading.Thread(target=read, args=[open(sys.argv[1]) if sys.argv[1:] else sys.stdin], daemon=True).start()
 while waiting or not is_over:
     try:
@@ -54,7 +54,7 @@ while waiting or not is_over:
             for frame in list(waiting.values()):
                 socket.send(frame)  # with its id of old: what was accepted before is not asked twice
             while waiting or not is_over:
-                hear(json.loads(socket.recv()))
+                pause = hear(json.loads(socket.recv())) or pause
     except (OSError, WebSocketException) as error:
         print(f"away: {error}", file=sys.stderr)
-        time.sleep(1)
+        time.sleep(pause)

@@ -9,7 +9,7 @@ type Heard = { id: string; type: string; causationid?: string; data: Record<stri
 const { CORTEX_URL: url = "http://localhost:7751", CORTEX_KEY: key, CONNECTOR: name = "example-ts" } = process.env;
 const waiting = new Map<string, string>(); // events without an answer yet, by id
 const seen = new Set<string>(); // messages that were shown
-let [socket, isOver]: [WebSocket | undefined, boolean] = [undefined, false];
+let [socket, isOver, pause]: [WebSocket | undefined, boolean, number] = [undefined, false, 1];
 
 function event(kind: string, id: string, data: object): string {
   const head = { specversion: "1.0", type: `assistant.message.${kind}`, source: `urn:connector:${name}`, id };
@@ -25,14 +25,14 @@ function read(line: string): void {
 
 function hear(to: WebSocket, { id, type, causationid = "", data }: Heard): void {
   if (type === "assistant.message.outbound") {
-    if (!seen.has(id)) console.log(`${data.conversationId}: ${data.text}`);
-    seen.add(id); // a message may come twice: show it once, ack it each time
+    if (seen.size < seen.add(id).size) console.log(`${data.conversationId}: ${data.text}`); // it may come twice
     to.send(event("ack", crypto.randomUUID(), { messageId: id }));
     waiting.delete(causationid);
   } else if (type === "assistant.message.settled" && data.replies === 0) {
     waiting.delete(causationid); // the assistant chose silence
   } else if (type === "assistant.message.error") {
     console.error(data.message);
+    pause = Number(data.retryAfterSeconds ?? 1);
     data.retryable ? to.close() : waiting.delete(causationid);
   }
   if (isOver && waiting.size === 0) to.close();
@@ -45,7 +45,7 @@ async function connect(): Promise<void> {
   const opened = new WebSocket(`${url.replace("http", "ws")}/connector/${await answer.text()}?ack=1&receipts=1`);
   opened.onmessage = ({ data }) => hear(opened, JSON.parse(data));
   opened.onopen = () => {
-    socket = opened;
+    [socket, pause] = [opened, 1];
     for (const frame of waiting.values()) opened.send(frame); // ids of old: what was accepted is not asked twice
   };
   await new Promise((resolve) => (opened.onclose = opened.onerror = resolve)).then(() => (socket = undefined));
@@ -56,5 +56,5 @@ const lines = createInterface({ input: process.argv[2] ? createReadStream(proces
 lines.on("line", read).on("close", () => ((isOver = true), waiting.size === 0 && socket?.close()));
 while (waiting.size > 0 || !isOver) {
   await connect().catch((error) => console.error(`away: ${error.cause ?? error}`));
-  await new Promise((again) => setTimeout(again, isOver && waiting.size === 0 ? 0 : 1000));
+  await new Promise((again) => setTimeout(again, isOver && waiting.size === 0 ? 0 : pause * 1000));
 }

@@ -4,6 +4,7 @@ use crate::body::{TooMuch, weigh};
 use crate::fields::Fields;
 use crate::moment::parse_iso;
 use crate::prompt::text_to_type;
+use crate::refusal::{QUEUE_RETRY, ROOM_RETRY, STORAGE_RETRY};
 use crate::routes::ingest::read_priority;
 use crate::routes::outbox::{Undelivered, read_undelivered};
 use cortex_api::{
@@ -351,18 +352,32 @@ pub(super) fn settled(data: SettledData, causation: String, now: Millis) -> Stri
 }
 
 pub(super) fn error(error: FrameError, now: Millis) -> String {
-    let retryable =
-        matches!(error.code, FrameErrorCode::StorageUnavailable | FrameErrorCode::TooManyRequests);
+    let wait = wait_of(error.code);
     let seconds = |wait: Duration| u64::try_from(wait.as_millis().div_ceil(1_000).max(1)).unwrap_or(u64::MAX);
     let data = ErrorData {
         connector_id: error.connector_id,
         conversation_id: error.conversation_id,
         code: error.code,
         message: error.message,
-        retryable,
-        retry_after_seconds: error.retry_after.map(seconds),
+        retryable: wait.is_some(),
+        retry_after_seconds: error.retry_after.or(wait).map(seconds),
     };
     written(&CloudEvent::of_server(ERROR_TYPE, random_uuid(rand::random()), now.to_rfc3339(), error.id, data))
+}
+
+/// How long to wait at least before the same frame is sent again, as `/ingest` says it; `None` where that helps nothing.
+fn wait_of(code: FrameErrorCode) -> Option<Duration> {
+    match code {
+        FrameErrorCode::StorageUnavailable | FrameErrorCode::TooManyRequests => Some(STORAGE_RETRY),
+        FrameErrorCode::QueueFull => Some(QUEUE_RETRY),
+        FrameErrorCode::StorageFull => Some(ROOM_RETRY),
+        FrameErrorCode::InvalidJson
+        | FrameErrorCode::InvalidEvent
+        | FrameErrorCode::Forbidden
+        | FrameErrorCode::ChannelOff
+        | FrameErrorCode::StorageDamaged
+        | FrameErrorCode::InternalError => None,
+    }
 }
 
 fn written(event: &impl serde::Serialize) -> String {
