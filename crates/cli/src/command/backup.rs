@@ -103,9 +103,18 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// What connectors remember of their platforms.
+const CONNECTORS: &str = "connectors/";
+
 /// Copies what a backup holds into the staging folder, and checks every database there.
+///
+/// The pages of connectors come first: a cursor moves on once the messages before it are in the database, so an older cursor
+/// has them heard again, and the database knows them. A cursor that is newer than the database would skip them for good.
 fn collect(home: &Home, staging: &Staging, bar: &ProgressBar) -> Result<(Manifest, Vec<LeftOut>), Failure> {
     let created_at = SystemClock::start().now().to_rfc3339();
+    let is_page = |name: &String| name.starts_with(CONNECTORS);
+    let pages = files_of(home.path())?.names.into_iter().filter(is_page);
+    let mut names = copied(pages, home, staging)?;
     let copy = staging.path().join(DATABASE);
     let moved = |progress: CopyProgress| {
         bar.set_length(progress.of);
@@ -122,22 +131,33 @@ fn collect(home: &Home, staging: &Staging, bar: &ProgressBar) -> Result<(Manifes
             not_copied(DATABASE, &error.to_string())
         }
     })?;
-    let mut names = vec![DATABASE.to_owned()];
+    names.insert(0, DATABASE.to_owned());
+    bar.set_message("copying files");
     let found = files_of(home.path())?;
-    for name in found.names {
-        bar.set_message("copying files");
+    names.extend(copied(found.names.into_iter().filter(|name| !is_page(name)), home, staging)?);
+    bar.set_message("summing");
+    let manifest = Manifest::of(staging.path(), &names, created_at, schema)
+        .map_err(|error| not_copied(DATABASE, &error.to_string()))?;
+    Ok((manifest, found.left_out))
+}
+
+/// Copies these files, and gives those that were there.
+fn copied(
+    names: impl Iterator<Item = String>,
+    home: &Home,
+    staging: &Staging,
+) -> Result<Vec<String>, Failure> {
+    let mut copied = Vec::new();
+    for name in names {
         let (from, to) = (home.path().join(&name), staging.path().join(&name));
         match copy_file(&from, &to) {
-            Ok(()) => names.push(name),
+            Ok(()) => copied.push(name),
             // A file that went away meanwhile is not part of this moment.
             Err(_) if !from.exists() => {}
             Err(reason) => return Err(not_copied(&name, &reason)),
         }
     }
-    bar.set_message("summing");
-    let manifest = Manifest::of(staging.path(), &names, created_at, schema)
-        .map_err(|error| not_copied(DATABASE, &error.to_string()))?;
-    Ok((manifest, found.left_out))
+    Ok(copied)
 }
 
 fn not_copied(name: &str, reason: &str) -> Failure {

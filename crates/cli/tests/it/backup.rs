@@ -207,6 +207,51 @@ fn a_backup_under_load_has_what_connectors_and_skills_remember() {
     assert!(notes(&other) > kept);
 }
 
+/// A connector's page is replaced whole, as its notebook does.
+fn turn_page(cortex: &Cortex, cursor: usize) {
+    let (page, next) = (cortex.path("connectors/hand/state.json"), cortex.path("connectors/hand/state.next"));
+    std::fs::write(&next, json!({ "cursor": cursor }).to_string()).unwrap();
+    std::fs::rename(next, page).unwrap();
+}
+
+#[test]
+fn a_restored_cursor_is_never_ahead_of_the_messages_before_it() {
+    let cortex = Cortex::scripted(&json!({"otherwise": {"say": "NO_REPLY"}})).started();
+    std::fs::create_dir_all(cortex.path("connectors/hand")).unwrap();
+    // A database that takes its time to be copied and checked.
+    let words = "many words ".repeat(20_000);
+    for number in 0..100 {
+        let mut large = event(1_000_000 + number);
+        large["text"] = json!(words);
+        cortex.post("/ingest", &large);
+    }
+    let accepted: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let is_over = AtomicBool::new(false);
+    let file = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (0..).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                let answer = cortex.post("/ingest", &event(number));
+                accepted.lock().unwrap().push(answer["eventId"].as_str().unwrap().to_owned());
+                // As a connector does: what it heard is in the inbox before its cursor moves on.
+                turn_page(&cortex, number);
+            }
+        });
+        until("a page", || (accepted.lock().unwrap().len() > 3).then_some(()));
+        let file = backed_up(&cortex);
+        is_over.store(true, Ordering::Relaxed);
+        file
+    });
+    let other = elsewhere();
+    assert_eq!(restore(&other, &file).code, Some(0));
+    let page: Value =
+        serde_json::from_slice(&std::fs::read(other.path("connectors/hand/state.json")).unwrap()).unwrap();
+    let cursor = usize::try_from(page["cursor"].as_u64().unwrap()).unwrap();
+    let other = other.started();
+    let again = other.post("/ingest", &event(cursor));
+    let first = accepted.into_inner().unwrap().swap_remove(cursor);
+    assert_eq!(again["eventId"].as_str(), Some(first.as_str()), "event {cursor} would be skipped for good");
+}
+
 #[test]
 fn a_program_in_the_home_can_be_started_after_a_restore() {
     let cortex = Cortex::quiet().started();
