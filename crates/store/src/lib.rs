@@ -86,7 +86,7 @@ pub use shadow::ShadowedEvent;
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};
 pub use store::{Store, StoreThread};
 pub use summary::{NewSummary, Summaries, SummaryText, TurnSummary, Uncovered};
-pub use tool_pin::ToolPins;
+pub use tool_pin::{ToolPins, look_at_pins};
 pub use topic::Places;
 pub use trace::{NoteKind, TraceNote, TracedEvent};
 pub use turn::{FinishedTurn, HistoryRow, TurnEnd, TurnTokens, Turns, UntrustedLines};

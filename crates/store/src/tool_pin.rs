@@ -1,9 +1,15 @@
 //! Pinned tool definitions: what was trusted once is recognised, what changed is not offered (SECURITY 32).
 
-use crate::{Store, StoreError, audit};
+use crate::{Store, StoreError, audit, open};
 use cortex_types::Millis;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use std::collections::HashMap;
+use std::path::Path;
+
+/// Every pin of a database that nobody may be serving; nothing is changed.
+pub fn look_at_pins(path: &Path) -> Result<HashMap<String, [u8; 32]>, StoreError> {
+    pinned(&open::open_for_a_look(path)?)
+}
 
 /// The definitions this home trusts.
 pub struct ToolPins<'a>(pub(crate) &'a Store);
@@ -11,14 +17,7 @@ pub struct ToolPins<'a>(pub(crate) &'a Store);
 impl ToolPins<'_> {
     /// Every pin by tool name.
     pub async fn all(&self) -> Result<HashMap<String, [u8; 32]>, StoreError> {
-        self.0
-            .read(|connection| {
-                let mut statement =
-                    connection.prepare_cached("SELECT tool_name, definition_sha256 FROM tool_pins")?;
-                let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                Ok(rows.collect::<Result<_, _>>()?)
-            })
-            .await
+        self.0.read(pinned).await
     }
 
     /// Trusts these definitions from now on.
@@ -41,4 +40,10 @@ impl ToolPins<'_> {
             })
             .await
     }
+}
+
+fn pinned(connection: &Connection) -> Result<HashMap<String, [u8; 32]>, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT tool_name, definition_sha256 FROM tool_pins")?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }

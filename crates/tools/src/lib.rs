@@ -41,4 +41,6 @@ pub use tool::{
     ToolOutcome, ToolRunner, ToolSource,
 };
 pub use toolbox::{Toolbox, ToolboxConfig, ToolboxError};
-pub use trust::{PinGroup, PinnedGroup, StoredTrust, TrustStore, TrustStoreError, pin_group, trust_group};
+pub use trust::{
+    PinGroup, PinnedGroup, SeenTrust, StoredTrust, TrustStore, TrustStoreError, pin_group, trust_group,
+};

@@ -2,9 +2,10 @@
 
 use crate::tool::{ToolDefinition, ToolName};
 use async_trait::async_trait;
-use cortex_store::{Store, StoreError};
+use cortex_store::{Store, StoreError, look_at_pins};
 use cortex_types::Clock;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Where the hashes of trusted definitions are kept, by tool name.
@@ -34,6 +35,30 @@ impl TrustStore for StoredTrust {
 
     async fn put(&self, hashes: Vec<(String, [u8; 32])>) -> Result<(), TrustStoreError> {
         self.store.tool_pins().pin(hashes, self.clock.now()).await.map_err(TrustStoreError::from)
+    }
+}
+
+/// The hashes in a database that no server serves. Looking trusts nothing.
+pub struct SeenTrust(HashMap<String, [u8; 32]>);
+
+impl SeenTrust {
+    /// Nothing is trusted where there is no database yet.
+    pub fn of(database: &Path) -> Result<Self, TrustStoreError> {
+        if !database.exists() {
+            return Ok(Self(HashMap::new()));
+        }
+        look_at_pins(database).map(Self).map_err(TrustStoreError::from)
+    }
+}
+
+#[async_trait]
+impl TrustStore for SeenTrust {
+    async fn all(&self) -> Result<HashMap<String, [u8; 32]>, TrustStoreError> {
+        Ok(self.0.clone())
+    }
+
+    async fn put(&self, _: Vec<(String, [u8; 32])>) -> Result<(), TrustStoreError> {
+        Ok(())
     }
 }
 

@@ -55,6 +55,11 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
     if let (None, Some(counts), Some((_, settings))) = (&server.status, &counts, &settings) {
         checks.push(service::storage_at_rest(counts, settings));
     }
+    // Of an older database the next start brings the pins along; of a damaged one it says enough.
+    let can_be_looked_at = counts.is_some() || !home.database().exists();
+    if let (None, Some((effective, settings)), true) = (&server.status, &settings, can_be_looked_at) {
+        checks.extend(runtime.block_on(tool::next_start(settings, effective, &home, context)));
+    }
     if let Some((effective, settings)) = &settings {
         let models = server.status.map(|status| status.models);
         checks.push(runtime.block_on(model::model(models, settings, effective, context)));

@@ -71,8 +71,7 @@ async fn a_full_database_is_503_with_a_code_of_its_own() {
 
 #[tokio::test]
 async fn the_examples_lose_no_line_to_a_full_queue() {
-    for (language, name) in
-        [(ForeignClients::Python, "connector.py"), (ForeignClients::Node, "connector.ts")]
+    for (language, name) in [(ForeignClients::Python, "connector.py"), (ForeignClients::Node, "connector.ts")]
     {
         let limits = StoreLimits { queued_events_max: 2, ..StoreLimits::none() };
         let server = ServerSetup::echoing().store_limits(limits).start().await;
