@@ -4,7 +4,7 @@ use crate::mint;
 use crate::runtime::Parts;
 use crate::timer::wait_for;
 use cortex_brain::{Cron, DueRun, JobView, Overlap, Schedule, decide_slots, next_fires};
-use cortex_store::{ScheduledJob, Store, StoreError, Timing};
+use cortex_store::{ScheduledJob, Store, StoreError, Timing, UnreadableJob};
 use cortex_types::{
     ChannelSettings, Millis, NewEvent, NewReply, Priority, Relationship, SlotOutcome, SlotRecord, Standing,
 };
@@ -39,20 +39,41 @@ pub(crate) async fn tick(parts: &Parts) -> Result<(), StoreError> {
     let channels = Arc::clone(&parts.channels.borrow());
     loop {
         let due = parts.store.schedules().due(now, JOBS_PER_LOOK).await?;
-        let is_last = due.len() < JOBS_PER_LOOK as usize;
-        for job in due {
-            match plan(&job) {
-                Ok((schedule, zone)) => {
-                    if decide(&parts.store, &channels, &job, &schedule, &zone, now).await? {
-                        parts.arrived.notify_one();
-                    }
+        let mut is_last = due.len() < JOBS_PER_LOOK as usize;
+        for job in due.unreadable {
+            set_aside_damaged(&parts.store, job, now).await?;
+        }
+        for job in due.jobs {
+            match look_at(parts, &channels, &job, now).await {
+                Ok(()) => {}
+                // What is wrong with one job keeps no other from firing.
+                Err(error @ (StoreError::Damaged(_) | StoreError::Fault(_))) => {
+                    tracing::error!(job = job.id, %error, "A schedule cannot be decided; the next look tries again");
+                    is_last = true;
                 }
-                Err(reason) => set_aside(&parts.store, &job, &reason, now).await?,
+                Err(error) => return Err(error),
             }
         }
         if is_last {
             return Ok(());
         }
+    }
+}
+
+async fn look_at(
+    parts: &Parts,
+    channels: &ChannelSettings,
+    job: &ScheduledJob,
+    now: Millis,
+) -> Result<(), StoreError> {
+    match plan(job) {
+        Ok((schedule, zone)) => {
+            if decide(&parts.store, channels, job, &schedule, &zone, now).await? {
+                parts.arrived.notify_one();
+            }
+            Ok(())
+        }
+        Err(reason) => set_aside(&parts.store, job, &reason, now).await,
     }
 }
 
@@ -116,7 +137,19 @@ async fn set_aside(store: &Store, job: &ScheduledJob, reason: &str, now: Millis)
         job.id, job.description
     );
     let notice = NewReply { id: mint::outbox_id(now), topic: job.target.clone(), text, payload_json: None };
-    store.schedules().set_aside(job.id, notice, now).await
+    store.schedules().set_aside(job.id, Some(notice), now).await
+}
+
+/// The same for a job whose row is damaged on disk: there is nothing left to change.
+async fn set_aside_damaged(store: &Store, job: UnreadableJob, now: Millis) -> Result<(), StoreError> {
+    let UnreadableJob { id, target, reason } = job;
+    tracing::error!(job = id, reason, "A stored schedule is damaged; it is paused and its topic is told");
+    let text = format!(
+        "I cannot read schedule {id} any more, because it was damaged on disk, so I paused it. \
+         Please set it up again."
+    );
+    let notice = target.map(|topic| NewReply { id: mint::outbox_id(now), topic, text, payload_json: None });
+    store.schedules().set_aside(id, notice, now).await
 }
 
 /// Whether events of this job would come over a channel that is off: then there are none (D18).

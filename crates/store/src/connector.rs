@@ -98,9 +98,15 @@ impl Connectors<'_> {
                 let mut opened = connection.prepare_cached(
                     "SELECT DISTINCT owner_sha256 FROM connector_sessions WHERE owner_sha256 IS NOT NULL",
                 )?;
-                let opened = opened.query_map([], |row| row.get(0))?.collect::<Result<Vec<[u8; 32]>, _>>()?;
-                let mut closed = 0;
-                for gone in opened.into_iter().filter(|digest| !owners.contains(digest)) {
+                let opened = opened.query_map([], |row| Ok(row.get::<_, [u8; 32]>(0).ok()))?;
+                let opened = opened.collect::<Result<Vec<_>, _>>()?;
+                // A digest that cannot be read is nobody's.
+                let mut closed = connection.execute(
+                    "DELETE FROM connector_sessions WHERE owner_sha256 IS NOT NULL
+                       AND (typeof(owner_sha256) <> 'blob' OR length(owner_sha256) <> 32)",
+                    [],
+                )?;
+                for gone in opened.into_iter().flatten().filter(|digest| !owners.contains(digest)) {
                     closed += connection
                         .prepare_cached("DELETE FROM connector_sessions WHERE owner_sha256 = ?1")?
                         .execute([gone])?;

@@ -2,6 +2,7 @@
 
 use crate::history::{TURN, said_turn};
 use crate::memory_index::{cursor, set_cursor};
+use crate::row::readable;
 use crate::{SaidTurn, Store, StoreError, usage};
 use cortex_types::{GardenerTask, Millis, ModelCall, OpId};
 use fail::fail_point;
@@ -193,10 +194,12 @@ impl GardenerDiary<'_> {
     }
 }
 
-/// `is_machine_channel`, in SQL; programs without a key are nobody to learn from either.
+/// `is_machine_channel`, in SQL; programs without a key are nobody to learn from either, and of a message that holds documents
+/// nobody knows which words are its user's (`DOCUMENTS_MARK`).
 pub(crate) const BY_PEOPLE: &str =
     "turns.role = 'user' AND inbox_messages.standing <> 'local' AND coalesce(inbox_messages.channel, '') NOT IN ('cron', 'router')
-    AND coalesce(inbox_messages.channel, '') NOT GLOB 'hook:*'";
+    AND coalesce(inbox_messages.channel, '') NOT GLOB 'hook:*'
+    AND instr(coalesce(turns.attachments, ''), '[untrusted documents ') = 0";
 
 fn runs(connection: &Connection) -> Result<Vec<GardenerRun>, StoreError> {
     let mut statement = connection
@@ -227,7 +230,7 @@ fn unextracted(connection: &Connection, limit: u32) -> Result<Option<Unextracted
     let sql = format!("{TURN} WHERE turns.id > ?1 AND turns.id <= ?2 AND {BY_PEOPLE} ORDER BY turns.id");
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement.query_map([after, last], |row| Ok(said_turn(row)))?;
-    let lines = rows.map(|row| row?).collect::<Result<Vec<_>, StoreError>>()?;
+    let lines = readable("turn", rows.map(|row| row?))?;
     Ok(Some(Unextracted { lines, last }))
 }
 

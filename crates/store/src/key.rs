@@ -1,5 +1,6 @@
 //! Bearer keys at rest: only a digest and a prefix to recognise them by.
 
+use crate::row::readable;
 use crate::{Store, StoreError, audit, connector};
 use cortex_types::{KeyId, Millis};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -59,7 +60,7 @@ impl Keys<'_> {
                 let rows = statement.query_map([], |row| {
                     Ok(KeyRow { name: row.get(0)?, prefix: row.get(1)?, sha256: row.get(2)? })
                 })?;
-                Ok(rows.collect::<Result<_, _>>()?)
+                readable("key", rows.map(|row| Ok(row?)))
             })
             .await
     }
@@ -78,7 +79,8 @@ impl Keys<'_> {
                     "SELECT {CONNECTOR_KEY_COLUMNS} FROM keys WHERE public_id IS NOT NULL ORDER BY id DESC"
                 ))?;
                 let rows = statement.query_map([], |row| Ok(connector_key(row)))?;
-                rows.map(|row| row?).collect()
+                // A key that is damaged opens nothing; every other does, and the server starts.
+                readable("key of a connector", rows.map(|row| row?))
             })
             .await
     }

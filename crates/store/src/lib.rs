@@ -80,7 +80,7 @@ pub use outbox::{
     Outbox, OutboxCounts, OutboxListener, OutboxMessage, OutboxPoll, RepliesOf, RequeueOutcome,
     ReturnedLease, Ring,
 };
-pub use schedule::{JobChange, NewJob, ScheduledJob, Schedules, Timing};
+pub use schedule::{DueJobs, JobChange, NewJob, ScheduledJob, Schedules, Timing, UnreadableJob};
 pub use session::{FactsInPrompt, OpsInPrompt, SessionQuery, SessionView};
 pub use shadow::ShadowedEvent;
 pub use skill_db::{SkillDb, SkillDbChange, SkillDbError, SkillDbRows, SkillDbValue};

@@ -1,6 +1,7 @@
 //! What recall searches beside the facts themselves: vectors of facts and turns, and the full text of what was said.
 
 use crate::history::{SaidTurn, TURN, said_turn};
+use crate::row::readable;
 use crate::{Store, StoreError};
 use cortex_types::{FactScope, Millis, SILENCE_MARK};
 use fail::fail_point;
@@ -115,7 +116,7 @@ impl MemoryIndex<'_> {
                 let cursor = cursor(connection, TURNS_INDEXED)?;
                 let rows =
                     statement.query_map(params![cursor, limit, SILENCE_MARK], |row| Ok(said_turn(row)))?;
-                rows.map(|row| row?).collect()
+                readable("turn", rows.map(|row| row?))
             })
             .await
     }
@@ -255,13 +256,13 @@ fn fact_vectors(
     let rows = statement.query_map(params![model, after, limit], |row| {
         Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get(3)?, row.get(4)?))
     })?;
-    rows.map(|row| {
+    let vectors = rows.map(|row| {
         let (seq, scope, scope_key, dims, bytes) = row?;
         let scope = FactScope::from_parts(&scope, &scope_key)
             .ok_or_else(|| StoreError::Damaged(format!("fact {seq}: its scope is unknown")))?;
         Ok(FactVector { seq, scope, dims, bytes })
-    })
-    .collect()
+    });
+    readable("vector of a fact", vectors)
 }
 
 /// Replaces the vector of a fact; `None` takes it away, and it is made later.

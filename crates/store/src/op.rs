@@ -1,6 +1,7 @@
 //! Ops: tracked from dispatch to a final end, read once, then harvested and put away.
 
 use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
+use crate::row::readable;
 use crate::{Store, StoreError, inbox};
 use cortex_types::limits::OPS_SHOWN_MAX;
 use cortex_types::{Millis, NewEvent, NewOp, Op, OpEnding, OpId, OpStatus, TopicRef};
@@ -178,7 +179,8 @@ fn select(
 ) -> Result<Vec<(i64, Op)>, StoreError> {
     let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM ops {rest}"))?;
     let rows = statement.query_map(values, |row| Ok(read(row)))?;
-    rows.map(|row| row?).collect()
+    // Every prompt shows ops: one that is damaged must not fail them all.
+    readable("op", rows.map(|row| row?))
 }
 
 fn read(row: &Row<'_>) -> Result<(i64, Op), StoreError> {

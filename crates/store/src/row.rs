@@ -93,6 +93,24 @@ fn answer(row: &Row<'_>) -> Result<Option<GivenAnswer>, ()> {
     Ok(Some(GivenAnswer { token_sha256, decision }))
 }
 
+/// The rows that can be read. One that is damaged is logged and left out: those beside it are whole (D92).
+pub(crate) fn readable<T>(
+    what: &str,
+    rows: impl Iterator<Item = Result<T, StoreError>>,
+) -> Result<Vec<T>, StoreError> {
+    let mut whole = Vec::new();
+    for row in rows {
+        match row {
+            Ok(row) => whole.push(row),
+            Err(StoreError::Damaged(reason)) => {
+                tracing::error!(what, reason, "A stored row is damaged and is left out");
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(whole)
+}
+
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,5 +1,7 @@
 //! Schedules: jobs, and one record for each of their slots; a fire and its event are one transaction.
 
+use crate::row::readable;
+use crate::savepoint::apart;
 use crate::{Store, StoreError, inbox, outbox};
 use cortex_types::{CatchUp, Millis, NewEvent, NewReply, SlotOutcome, SlotRecord, TopicRef};
 use fail::fail_point;
@@ -49,6 +51,33 @@ pub struct ScheduledJob {
     pub is_running: bool,
 }
 
+/// The jobs that a tick looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DueJobs {
+    pub jobs: Vec<ScheduledJob>,
+    /// Those that are damaged on disk.
+    pub unreadable: Vec<UnreadableJob>,
+}
+
+/// A job whose row is damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableJob {
+    pub id: i64,
+    /// Where its words go, as far as that can be read.
+    pub target: Option<TopicRef>,
+    pub reason: String,
+}
+
+impl DueJobs {
+    pub fn len(&self) -> usize {
+        self.jobs.len() + self.unreadable.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.unreadable.is_empty()
+    }
+}
+
 /// What a person changes about a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobChange {
@@ -64,15 +93,8 @@ impl Schedules<'_> {
     }
 
     /// Enabled jobs whose next fire has come.
-    pub async fn due(&self, now: Millis, limit: u32) -> Result<Vec<ScheduledJob>, StoreError> {
-        self.0
-            .read(move |connection| {
-                let sql = format!("{SELECT} WHERE enabled = 1 AND next_run_at <= ?1 AND deleted_at IS NULL ORDER BY next_run_at LIMIT ?2");
-                let mut statement = connection.prepare_cached(&sql)?;
-                let rows = statement.query_map(params![now.0, limit], |row| Ok(read(row)))?;
-                rows.map(|row| row?).collect()
-            })
-            .await
+    pub async fn due(&self, now: Millis, limit: u32) -> Result<DueJobs, StoreError> {
+        self.0.read(move |connection| due(connection, now, limit)).await
     }
 
     pub async fn list(&self) -> Result<Vec<ScheduledJob>, StoreError> {
@@ -81,7 +103,7 @@ impl Schedules<'_> {
                 let sql = format!("{SELECT} WHERE deleted_at IS NULL ORDER BY id LIMIT 1000");
                 let mut statement = connection.prepare_cached(&sql)?;
                 let rows = statement.query_map([], |row| Ok(read(row)))?;
-                rows.map(|row| row?).collect()
+                readable("schedule", rows.map(|row| row?))
             })
             .await
     }
@@ -105,12 +127,16 @@ impl Schedules<'_> {
             .await
     }
 
-    /// Stops a job that nobody can read any more, and tells its topic, at once.
-    pub async fn set_aside(&self, job: i64, notice: NewReply, now: Millis) -> Result<(), StoreError> {
+    /// Stops a job that nobody can read any more, and tells its topic if that is known, at once.
+    pub async fn set_aside(&self, job: i64, notice: Option<NewReply>, now: Millis) -> Result<(), StoreError> {
         self.0
             .write(move |connection| {
-                if apply(connection, job, &JobChange::Pause, now)? {
-                    outbox::queue_unasked(connection, &notice, now)?;
+                if !apply(connection, job, &JobChange::Pause, now)? {
+                    return Ok(());
+                }
+                let Some(notice) = notice else { return Ok(()) };
+                if let Err(error) = apart(connection, || outbox::queue_unasked(connection, &notice, now))? {
+                    tracing::error!(job, %error, "Nobody could be told that a schedule is paused");
                 }
                 Ok(())
             })
@@ -174,6 +200,29 @@ fn read(row: &Row<'_>) -> Result<ScheduledJob, StoreError> {
         created_at: Millis(row.get(14)?),
         is_running: row.get(15)?,
     })
+}
+
+/// A time that cannot be read would never come, so it is now: then the job is set aside.
+fn due(connection: &Connection, now: Millis, limit: u32) -> Result<DueJobs, StoreError> {
+    let sql = format!(
+        "{SELECT} WHERE enabled = 1 AND (next_run_at <= ?1 OR next_run_at >= '') AND deleted_at IS NULL
+         ORDER BY next_run_at LIMIT ?2"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![now.0, limit])?;
+    let mut due = DueJobs::default();
+    while let Some(row) = rows.next()? {
+        match read(row) {
+            Ok(job) => due.jobs.push(job),
+            Err(StoreError::Damaged(reason)) => {
+                let (source, topic_key) = (row.get(7).ok(), row.get(8).ok());
+                let target = source.zip(topic_key).map(|(source, topic_key)| TopicRef { source, topic_key });
+                due.unreadable.push(UnreadableJob { id: row.get(0)?, target, reason });
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(due)
 }
 
 fn find(connection: &Connection, id: i64) -> Result<Option<ScheduledJob>, StoreError> {

@@ -60,3 +60,11 @@ pub fn damage_event(database: &Path, text: &str) -> usize {
         )
         .expect("a row can be changed")
 }
+
+/// Damages what a schedule does, or where its words go, as a failing disk would; gives how many there were.
+pub fn damage_job(database: &Path, id: i64, column: &str) -> usize {
+    let connection = Connection::open(database).expect("the database opens beside the product");
+    connection.busy_timeout(std::time::Duration::from_secs(30)).expect("a timeout can be set");
+    let sql = format!("UPDATE scheduler_jobs SET {column} = CAST(x'ff' AS TEXT) WHERE id = ?1");
+    connection.execute(&sql, [id]).expect("a row can be changed")
+}

@@ -2,6 +2,7 @@
 
 use super::{Approvals, SELECT, read};
 use crate::StoreError;
+use crate::row::readable;
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, STRANGERS_QUESTIONS_MAX};
 use cortex_types::{Approval, ApprovalId, Millis, TopicRef, is_local};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -36,7 +37,7 @@ impl Approvals<'_> {
                     let shown_at = shown_at(connection, &approval.id)?;
                     Ok(OpenQuestion { approval, shown_at })
                 };
-                rows.map(|row| row?.and_then(open)).collect()
+                readable("question", rows.map(|row| row?.and_then(open)))
             })
             .await
     }

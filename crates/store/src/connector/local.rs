@@ -1,6 +1,7 @@
 //! Connectors on this machine that came without a key, and whom of them the owner trusts.
 
 use super::Connectors;
+use crate::row::readable;
 use crate::{StoreError, audit};
 use cortex_types::Millis;
 use cortex_types::limits::LOCAL_CONNECTORS_MAX;
@@ -49,7 +50,7 @@ impl Connectors<'_> {
                         trusted_source: row.get(5)?,
                     })
                 })?;
-                Ok(rows.collect::<Result<_, _>>()?)
+                readable("connector without a key", rows.map(|row| Ok(row?)))
             })
             .await
     }

@@ -2,6 +2,7 @@
 
 use super::{FactFilter, HotFact, PromptScopes};
 use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
+use crate::row::readable;
 use crate::{StoreError, checksum};
 use cortex_types::{Accounts, Fact, FactId, FactOrigin, FactScope, FactSource, Millis};
 use rusqlite::types::Value;
@@ -182,12 +183,9 @@ fn without_sources(
     bound: impl rusqlite::Params,
 ) -> Result<Vec<Fact>, StoreError> {
     let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(bound)?;
-    let mut facts = Vec::new();
-    while let Some(row) = rows.next()? {
-        facts.push(fact(row)?);
-    }
-    Ok(facts)
+    let rows = statement.query_map(bound, |row| Ok(fact(row)))?;
+    // Every prompt reads facts: one that is damaged must not fail them all.
+    readable("fact", rows.map(|row| row?))
 }
 
 fn query(connection: &Connection, sql: &str, bound: impl rusqlite::Params) -> Result<Vec<Fact>, StoreError> {

@@ -2,9 +2,12 @@
 
 use crate::mode::set_modes;
 use crate::recovery::{claim_one, damage, recover, replies_in};
-use cortex_store::{Recovered, StoreError, Stranded, TurnEnd};
+use cortex_store::{
+    ConnectorKey, ConnectorSession, KeyRow, PromptScopes, Recovered, SessionOpener, StoreError, Stranded,
+    TurnEnd,
+};
 use cortex_testkit::{TempStore, answered, new_event, new_reply, topic};
-use cortex_types::{ChannelMode, Event, InboxStatus, Millis};
+use cortex_types::{Accounts, ChannelMode, Event, InboxStatus, Millis};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 
@@ -232,4 +235,65 @@ async fn a_damaged_row_fails_its_own_request_and_none_of_the_same_batch() {
     }
     assert_eq!(store.inbox().counts().await.unwrap().pending, 21);
     assert_eq!(store.health(), cortex_store::StoreHealth::Healthy, "the rows beside it are whole");
+}
+
+#[tokio::test]
+async fn a_damaged_fact_op_or_line_is_left_out_and_the_others_are_read() {
+    let store = TempStore::create();
+    for (number, text) in [(1, "damaged"), (2, "whole")] {
+        store.facts().keep(crate::fact::told(number, text), NOW).await.unwrap();
+        store.ops().add(crate::op::new_op(number, None), NOW).await.unwrap();
+        crate::outbox::send(&store, &topic("telegram", text), &[text], NOW).await;
+    }
+    damage(&store, "UPDATE facts SET pinned = 1, text = 'other' WHERE seq = 1");
+    damage(&store, "UPDATE ops SET description = CAST(x'ff' AS TEXT) WHERE rowid = 1");
+    damage(&store, "UPDATE turns SET content = 'other' WHERE id = 1");
+    let scopes = PromptScopes {
+        places: vec![cortex_types::FactScope::Global],
+        people: Accounts::Everyone,
+        topic: String::new(),
+    };
+    let facts: Vec<String> =
+        store.facts().hot(scopes, 10).await.unwrap().into_iter().map(|fact| fact.text).collect();
+    assert_eq!(facts, ["whole"]);
+    let ops: Vec<String> =
+        store.ops().shown(None).await.unwrap().into_iter().map(|op| op.description).collect();
+    assert_eq!(ops, ["job 2"]);
+    assert_eq!(store.memory_index().turns_to_index(10).await.unwrap().len(), 3);
+    let heard = store.gardener().unextracted(10).await.unwrap().unwrap();
+    assert_eq!((heard.lines.len(), heard.last), (1, 4), "the cursor goes past what is damaged");
+}
+
+#[tokio::test]
+async fn a_damaged_key_or_session_opens_nothing_and_shuts_nobody_else_out() {
+    let store = TempStore::create();
+    for name in ["damaged", "whole"] {
+        let prefix = name.to_owned();
+        let key = KeyRow { name: name.to_owned(), prefix: prefix.clone(), sha256: [1; 32] };
+        store.keys().put(key, NOW).await.unwrap();
+        let key = ConnectorKey {
+            id: cortex_types::KeyId::from_ulid(ulid::Ulid::generate()),
+            name: format!("connector {name}"),
+            source: name.to_owned(),
+            prefix,
+            sha256: [2; 32],
+            created_at: NOW,
+            revoked_at: None,
+        };
+        store.keys().create(key).await.unwrap().unwrap();
+    }
+    for (session, owner) in [([1; 32], [8; 32]), ([2; 32], [9; 32])] {
+        let opened = ConnectorSession { opener: SessionOpener::Owner(owner), binding: None };
+        store.connectors().open_session(session, opened, NOW).await.unwrap();
+    }
+    damage(&store, "UPDATE keys SET sha256 = x'00' WHERE name = 'damaged'");
+    damage(&store, "UPDATE keys SET public_id = 'none' WHERE name = 'connector damaged'");
+    let first = "(SELECT min(sha256) FROM connector_sessions)";
+    damage(&store, &format!("UPDATE connector_sessions SET owner_sha256 = 'none' WHERE sha256 = {first}"));
+    let active: Vec<String> = store.keys().active().await.unwrap().into_iter().map(|key| key.name).collect();
+    assert_eq!(active, ["whole"]);
+    let connectors = store.keys().of_connectors().await.unwrap();
+    assert_eq!(connectors.into_iter().map(|key| key.source).collect::<Vec<_>>(), ["whole"]);
+    assert_eq!(store.connectors().close_sessions_of_other_owners(vec![[9; 32]]).await, Ok(1));
+    assert!(store.connectors().use_session([2; 32], NOW).await.unwrap().is_some());
 }

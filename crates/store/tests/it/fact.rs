@@ -8,7 +8,7 @@ use ulid::Ulid;
 
 const DIMS: u32 = 4;
 
-fn told(number: u128, text: &str) -> FactToKeep {
+pub(crate) fn told(number: u128, text: &str) -> FactToKeep {
     let fact = NewFact {
         id: FactId::from_ulid(Ulid::from_parts(1, number)),
         text: text.to_owned(),

@@ -8,7 +8,7 @@ use ulid::Ulid;
 
 const NOW: Millis = Millis(1_000);
 
-fn new_op(number: u128, run_id: Option<&str>) -> NewOp {
+pub(crate) fn new_op(number: u128, run_id: Option<&str>) -> NewOp {
     NewOp {
         id: OpId::from_ulid(Ulid::from_parts(1, number)),
         kind: "router_job".to_owned(),

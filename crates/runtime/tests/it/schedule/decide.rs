@@ -134,3 +134,39 @@ async fn a_stored_schedule_that_cannot_be_read_is_paused_and_its_topic_is_told_o
     let enabled = [keeper.job(unreadable).await.enabled, keeper.job(elsewhere).await.enabled];
     assert_eq!((enabled, keeper.shown(good).await.as_str()), ([false, false], "fired 01:00"));
 }
+
+#[tokio::test]
+async fn a_schedule_that_is_damaged_on_disk_is_paused_and_keeps_no_other_from_firing() {
+    for (column, is_told) in [
+        ("action", true),
+        ("description", true),
+        ("cron", true),
+        ("timezone", true),
+        ("catch_up", true),
+        ("created_by_user_id", true),
+        ("decided_until", true),
+        ("next_run_at", true),
+        ("target_source", false),
+        ("target_topic_key", false),
+    ] {
+        let keeper = Keeper::starting_at(at(START));
+        let damaged = keeper.hourly().await;
+        let good = keeper.hourly().await;
+        assert_eq!(cortex_testkit::damage_job(&keeper.store.path(), damaged, column), 1);
+        keeper.look_at(clock("01:00:00")).await;
+        keeper.look_at(Millis(clock("01:00:00").0 + 2 * MINUTE)).await;
+        assert_eq!(keeper.shown(good).await, "fired 01:00", "{column}");
+        let events = keeper.events().await;
+        assert_eq!(events.len(), 1, "{column}: {events:?}");
+        let told =
+            keeper.store.outbox().list(None, None, cortex_store::PageRequest::newest(10)).await.unwrap();
+        let texts: Vec<&str> = told.rows.iter().map(|message| message.text.as_str()).collect();
+        assert_eq!(texts.len(), usize::from(is_told), "{column}: {texts:?}");
+        assert!(texts.iter().all(|text| text.contains(&format!("schedule {damaged} "))), "{texts:?}");
+        let due = keeper.store.schedules().due(keeper.now(), 10).await.unwrap();
+        assert!(due.is_empty(), "{column}: it is paused");
+        let listed: Vec<i64> =
+            keeper.store.schedules().list().await.unwrap().into_iter().map(|job| job.id).collect();
+        assert!(listed.contains(&good), "{column}: {listed:?}");
+    }
+}
