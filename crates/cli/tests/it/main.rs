@@ -17,6 +17,7 @@ mod connector;
 mod connector_check;
 mod cortex;
 mod doctor;
+mod doctor_skill;
 mod exit_codes;
 mod flood;
 mod help;
