@@ -221,14 +221,12 @@ fn reads_nothing(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     setup.files.push(("workspace/USER.md".to_owned(), "The owner likes marzipan.".to_owned()));
     let target = arena.server_with(&setup)?;
     let home = target.home.path();
-    let secrets: Vec<PathBuf> =
-        ["cortex.db", "credentials.json", "server.json", "workspace/USER.md", "run/address"]
-            .iter()
-            .map(|name| home.join(name))
-            .filter(|path| path.is_file())
-            .chain([home.clone(), home.join("workspace")])
-            .collect();
-    judgement.control(secrets.len() >= 5, || format!("only {secrets:?} are there to be read"));
+    let secrets =
+        ["cortex.db", "cortex.db-wal", "credentials", "server.json", "workspace/USER.md", "run/address"]
+            .map(|name| home.join(name));
+    for path in &secrets {
+        judgement.control(path.is_file(), || format!("there is no {} to be read", path.display()));
+    }
     let paths: Vec<String> = secrets.iter().chain([&own]).map(|path| path.display().to_string()).collect();
     setup.settings["mcpServers"]["small"] = json!({"command": python()?, "args": ["-u", "-c", READING_SERVER],
         "env": {"PATHS": paths.join(":"), "TOLD": told}});
@@ -250,19 +248,17 @@ fn reads_nothing(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
         .control(reached.contains(&*own.to_string_lossy()), || format!("it reads nothing at all: {reached}"));
     for path in &secrets {
         let is_reached = reached.lines().any(|line| Path::new(line) == path);
-        // Names alone may be listed of folders; what is in the files may not be read.
-        judgement.demand(!is_reached || path.is_dir(), || format!("an MCP server reads {}", path.display()));
+        judgement.demand(!is_reached, || format!("an MCP server reads {}", path.display()));
     }
     let listed = answer("list")?;
     judgement.control(listed["text"] == "listed", || format!("the skill does not run: {listed}"));
-    let calls = target.owner_get("/api/v2/inbox?limit=20")?;
-    let skill = calls["items"].as_array().into_iter().flatten().find(|row| row["text"] == "list").cloned();
-    let event = skill.unwrap_or_default()["eventId"].as_str().unwrap_or_default().to_owned();
+    let rows = target.owner_get("/api/v2/inbox?limit=20")?;
+    let row = rows["items"].as_array().into_iter().flatten().find(|row| row["text"] == "list");
+    let event = row.and_then(|row| row["eventId"].as_str()).unwrap_or_default();
     let trace = target.owner_get(&format!("/api/v2/events/{event}/trace"))?.to_string();
     judgement.control(trace.contains("refused"), || format!("the skill did not try: {trace}"));
-    judgement.demand(!trace.contains("marzipan") && !trace.contains("it has read"), || {
-        format!("a skill's process reads the owner's file: {trace}")
-    });
+    let has_read = trace.contains("marzipan") || trace.contains("it has read");
+    judgement.demand(!has_read, || format!("a skill's process reads the owner's file: {trace}"));
     Ok(())
 }
 

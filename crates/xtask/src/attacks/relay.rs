@@ -43,6 +43,9 @@ const CRUMBS_BYTES: usize = 16 * MIB - 4_096;
 const IDLE: Duration = Duration::from_millis(1_500);
 const TOTAL: Duration = Duration::from_secs(3);
 
+/// What a provider does to a connection that asked for its other model.
+type Harm = fn(&mut TcpStream, &Value);
+
 /// A provider behind OpenAI's wire that echoes for its honest model, and does this for the other one.
 fn provider(harm: impl Fn(&mut TcpStream, &Value) + Send + Sync + Copy + 'static) -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -164,7 +167,7 @@ fn crumbs(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
 }
 
 fn silence(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
-    let heads: [(&str, fn(&mut TcpStream, &Value)); 3] = [
+    let heads: [(&str, Harm); 3] = [
         ("a line of a head", |stream, _| hold(stream, "HTTP/1.1 503 Service Unavailable\r\n")),
         ("a head that promises a body", |stream, _| {
             hold(
