@@ -247,7 +247,7 @@ async fn a_damaged_fact_op_or_line_is_left_out_and_the_others_are_read() {
     }
     damage(&store, "UPDATE facts SET pinned = 1, text = 'other' WHERE seq = 1");
     damage(&store, "UPDATE ops SET description = CAST(x'ff' AS TEXT) WHERE rowid = 1");
-    damage(&store, "UPDATE turns SET content = 'other' WHERE id = 1");
+    damage(&store, "UPDATE turns SET content = CAST(x'ff' AS TEXT) WHERE id = 1");
     let scopes = PromptScopes {
         places: vec![cortex_types::FactScope::Global],
         people: Accounts::Everyone,
