@@ -116,6 +116,8 @@ pub(crate) fn note_learned(parts: &Parts, speaker: &Speaker) {
         learned.sources.insert(speaker.source().to_owned(), channel.to_owned());
         *settings = Arc::new(learned);
     });
+    // What waited for a channel that nobody knew may run now.
+    parts.arrived.notify_one();
 }
 
 /// Where the channel of a source has another name than the source, it is remembered, once. A name belongs to one source,

@@ -59,6 +59,8 @@ impl Intake {
             }
             AcceptedEvent::Duplicate { first, same_body } => {
                 counter!("cortex_events_duplicate_total").increment(1);
+                // It may have named the channel that the first one, or others of its topic, waited for.
+                self.0.arrived.notify_one();
                 if !same_body {
                     tracing::warn!(event = %first, "An event came again with another body; the first one stands");
                 }

@@ -3,7 +3,7 @@
 use crate::far_side::FarSide;
 use cortex_runtime::IncomingEvent;
 use cortex_store::OutboxPoll;
-use cortex_testkit::{FrozenTime, RuntimeSetup, TestModels, TestRuntime, topic};
+use cortex_testkit::{FrozenTime, RuntimeSetup, TestModels, TestRuntime, new_event, topic};
 use cortex_types::{
     AcceptedEvent, ChannelMode, ChannelSetting, ChannelSettings, EventId, InboxStatus, Millis, OutboxStatus,
     Priority, Speaker, TopicRef,
@@ -255,6 +255,41 @@ async fn what_waits_on_a_channel_that_goes_off_is_answered_when_it_is_live_again
     far.question().await.say("second");
     flow.reaches(&second, InboxStatus::Done).await;
     assert_eq!(sent(&flow, &second).await, [due("x t", "second")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_comes_again_and_names_its_channel_wakes_what_waited_for_it() {
+    let (hold, held) = std::sync::mpsc::channel::<()>();
+    // While this thread waits, no timer ends: nothing but a bell wakes the pump.
+    let holding = tokio::task::spawn_blocking(move || held.recv().is_err());
+    let time = FrozenTime::hold();
+    let live = modes(&[("m-1", ChannelMode::Live), ("x", ChannelMode::Live)]);
+    let settings = ChannelSettings { default_mode: ChannelMode::Off, ..live };
+    let mut far = FarSide::listen().await;
+    let flow = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time);
+    let flow = flow.flow(move |flow| flow.channels = settings.clone()).start().await;
+    heard(&flow, &topic("x", "t"), "ada", "hi").await;
+    let running = far.question().await;
+    let source = "urn:connector:m-1";
+    let first = new_event(&topic(source, "room"), "hello");
+    flow.store.inbox().accept(first.clone(), Millis(1)).await.unwrap();
+    let again = IncomingEvent {
+        external_message_id: first.external_message_id,
+        idempotency_key: first.idempotency_key,
+        topic_key: first.topic_key,
+        user_id: first.user_id,
+        text: first.text,
+        occurred_at: first.occurred_at,
+        metadata_json: None,
+        priority: Priority::Normal,
+    };
+    let speaker = Speaker::owner(source).on_channel("m-1");
+    let accepted = flow.runtime.intake().accept(&speaker, again).await.unwrap();
+    assert_eq!(accepted, AcceptedEvent::Duplicate { first: first.id.clone(), same_body: true });
+    flow.reaches(&first.id, InboxStatus::Processing).await;
+    running.say("hi");
+    drop(hold);
+    assert!(holding.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
