@@ -39,8 +39,9 @@ pub(crate) struct Following {
     watched: BoxStream<'static, LiveEvent>,
     /// The turn that went on because this event answered its question.
     resumed: Option<EventId>,
-    /// What these events lead to is for this follower.
-    _claims: Vec<Claim>,
+    /// What these events lead to is for this follower: its own, and the one that went on.
+    claim: Claim,
+    _of_resumed: Option<Claim>,
 }
 
 /// What a follower hears.
@@ -58,11 +59,11 @@ impl Following {
         let question = app.runtime.approvals().answered_by(&asked.text).await?;
         let question = question.filter(|asks| asks.topic == asked.topic && asks.user_id == asked.user_id);
         let (topic, host) = (asked.topic.clone(), asked.host.clone());
-        let mut claims = Vec::new();
+        let mut of_resumed = None;
         if let Some(asks) = &question
             && let Some(resumed) = app.store.inbox().find(asks.event.clone()).await?
         {
-            claims.push(app.followed.claim(&resumed.topic.source, &resumed.external_message_id));
+            of_resumed = Some(app.followed.claim(&resumed.topic.source, &resumed.external_message_id));
         }
         let (event, claim) = match sent_before(app, &asked).await? {
             Some(event) => {
@@ -71,7 +72,6 @@ impl Following {
             }
             None => accept(app, asked).await?,
         };
-        claims.push(claim);
         let mut replies_of = vec![RepliesOf { event: event.id.clone(), since: event.created_at }];
         let resumed = question.map(|asks| asks.event);
         // Of that turn only what followed the answer; the rest was seen before.
@@ -79,12 +79,16 @@ impl Following {
             .extend(resumed.clone().map(|resumed| RepliesOf { event: resumed, since: event.created_at }));
         let watched = watched(app, event.id.clone()).await?;
         let question = OpenQuestion { app: app.clone(), event: event.id, topic, host, replies_of };
-        Ok(Self { question, watched, resumed, _claims: claims })
+        Ok(Self { question, watched, resumed, claim, _of_resumed: of_resumed })
     }
 
     /// The reader stopped the stream: once the turn has ended, its words are given up, so that they do not come before
-    /// his next answer. A server that stops meanwhile leaves them for the next request.
+    /// his next answer. A server that stops meanwhile leaves them for the next request. However often he comes back for one
+    /// event and leaves again, one follower of it waits.
     pub(crate) async fn stopped(mut self) {
+        if !self.claim.stop() {
+            return;
+        }
         let ended = loop {
             match self.next().await {
                 Ok(Some(News::Text(_) | News::Restarted)) => {}

@@ -103,6 +103,25 @@ async fn an_idempotency_key_still_gets_the_answer_of_a_stopped_stream() {
     assert_eq!(content(&again), "At last: done");
 }
 
+fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+#[tokio::test]
+async fn a_stream_that_is_stopped_again_and_again_leaves_one_follower() {
+    let server = ServerSetup::never_answering().start().await;
+    let key = "idempotency-key: k-1\r\n";
+    let before = tasks();
+    let streams = 40;
+    for _ in 0..streams {
+        drop(begin(&server, "slow", key).await);
+    }
+    let events = server.get("/api/v2/inbox").await.json()["items"].as_array().unwrap().len();
+    assert_eq!(events, 1);
+    // Beside the one follower there may be a few of the server's own, and of the connections that were looked with.
+    eventually("the others to be gone", async || (tasks() < before + streams / 2).then_some(())).await;
+}
+
 #[tokio::test]
 async fn a_question_to_a_person_outlives_the_stream_that_led_to_it() {
     let arguments = json!({ "cron": "0 9 * * *", "what": "stretch", "timezone": "UTC" });
