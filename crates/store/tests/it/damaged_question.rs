@@ -24,9 +24,8 @@ async fn expire(asked: &Asked) -> usize {
 /// What the journal says was decided.
 async fn decisions(asked: &Asked) -> Vec<Decision> {
     let claimed = asked.claim().await.expect("the event goes on");
-    let decided = claimed.steps.into_iter().filter_map(|step| match step.body {
-        StepBody::ApprovalDecided { decision, .. } => Some(decision),
-        _ => None,
+    let decided = claimed.steps.into_iter().filter_map(|step| {
+        if let StepBody::ApprovalDecided { decision, .. } = step.body { Some(decision) } else { None }
     });
     decided.collect()
 }
