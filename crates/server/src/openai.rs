@@ -5,6 +5,7 @@ mod ask;
 mod body;
 mod follow;
 mod followed;
+mod joined;
 mod refusal;
 mod relay;
 mod stream;

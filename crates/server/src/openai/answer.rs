@@ -2,6 +2,7 @@
 
 use super::ask::Asked;
 use super::follow::{Following, News, OpenQuestion};
+use super::joined::{Said, joined};
 use super::refusal::{ErrorKind, OpenAiRefusal};
 use super::written::Leased;
 use crate::prompt::Prompt;
@@ -14,13 +15,10 @@ use std::time::Duration;
 
 /// How long a request without a stream is held; proxies and clients rarely wait longer.
 const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
-/// Between two messages of one answer.
-pub(crate) const BETWEEN: &str = "\n\n";
-
 /// What a client is told, and the messages that are delivered with it.
 pub(crate) struct Answer {
     /// Oldest first.
-    pub(crate) texts: Vec<String>,
+    pub(crate) texts: Vec<Said>,
     pub(crate) usage: TokenUsage,
     pub(crate) note: CortexNote,
     pub(crate) leased: Leased,
@@ -28,7 +26,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn text(&self) -> String {
-        self.texts.join(BETWEEN)
+        joined(&self.texts)
     }
 }
 
@@ -115,13 +113,13 @@ pub(crate) fn leased(app: &AppState, handed: &[HandedOver]) -> Leased {
 }
 
 /// A message as this wire can say it: buttons become words.
-pub(crate) fn said(message: &OutboxMessage, host: &str) -> String {
+pub(crate) fn said(message: &OutboxMessage, host: &str) -> Said {
     match Question::of(message, host) {
-        None => message.text.clone(),
-        Some(Question { token, url, .. }) => format!(
-            "{}\n\nTo answer, reply exactly `{token}:approve` or `{token}:deny`, or open {url}",
-            message.text
-        ),
+        None => Said { text: message.text.clone(), is_question: false },
+        Some(Question { token, url, .. }) => {
+            let answers = format!("reply exactly `{token}:approve` or `{token}:deny`, or open {url}");
+            Said { text: format!("{}\n\nTo answer, {answers}", message.text), is_question: true }
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The answer while it grows, for a wire on which nothing can be unsaid.
 
-use super::answer::{Answer, BETWEEN, gather, hand_over, leased, said, stopping};
+use super::answer::{Answer, gather, hand_over, leased, said, stopping};
 use super::ask::Asked;
 use super::follow::{Following, News};
+use super::joined::{BETWEEN, Fences, Said, joined};
 use super::refusal::OpenAiRefusal;
 use super::written::Leased;
 use crate::live::{LONG_BYTES, Reader, Room};
@@ -39,13 +40,14 @@ pub(crate) async fn answer_stream(
     // Before the question is taken in, so that its own replies are not among them.
     let waiting = hand_over(app, asked.topic.clone(), Vec::new()).await?;
     let waiting_leases = leased(app, &waiting);
-    let texts: Vec<String> = waiting.iter().map(|handed| said(&handed.message, &asked.host)).collect();
+    let texts: Vec<Said> = waiting.iter().map(|handed| said(&handed.message, &asked.host)).collect();
     let following = Following::begin(app, asked).await?;
     let mut events = wire.begin(&following.question.event);
     let mut spoken = Spoken::default();
     if !texts.is_empty() {
-        events.extend(wire.text(&spoken.say(&texts.join(BETWEEN))));
+        events.extend(wire.text(&spoken.say(&joined(&texts))));
         spoken.pause(BETWEEN);
+        spoken.fences = Fences::of(&texts);
     }
     let telling = Telling {
         following: Some(following),
@@ -67,7 +69,7 @@ struct Telling<W> {
     following: Option<Following>,
     wire: W,
     spoken: Spoken,
-    said_before: Vec<String>,
+    said_before: Vec<Said>,
     seen: Vec<OutboxId>,
     /// While the end of a long answer waits to be read.
     room: Room,
@@ -160,8 +162,8 @@ impl<W: AnswerWire> Telling<W> {
         if !rest.is_empty() {
             events.extend(self.wire.text(&rest));
         }
-        let whole: Vec<&str> = self.said_before.iter().chain(&answer.texts).map(String::as_str).collect();
-        events.extend(self.wire.end(&whole.join(BETWEEN), &answer));
+        let whole = joined(self.said_before.iter().chain(&answer.texts));
+        events.extend(self.wire.end(&whole, &answer));
         (events, After::Ack(answer.leased, Box::new(After::Close)))
     }
 }
@@ -174,12 +176,15 @@ struct Spoken {
     digest: Sha256,
     /// What goes before the next words.
     gap: &'static str,
+    /// Those of all that was streamed, drafts too: the client has them in its answer.
+    fences: Fences,
 }
 
 impl Spoken {
     fn say(&mut self, text: &str) -> String {
         self.bytes += text.len();
         self.digest.update(text);
+        self.fences.note_words(text);
         format!("{}{text}", std::mem::take(&mut self.gap))
     }
 
@@ -196,22 +201,28 @@ impl Spoken {
     }
 
     /// What is missing of `texts`: the rest of the one that was streamed, then the others.
-    fn rest_of(&mut self, texts: &[String]) -> String {
+    fn rest_of(&mut self, texts: &[Said]) -> String {
         let said = self.digest.clone().finalize();
-        let begins_with_it = |text: &String| {
-            text.as_bytes().get(..self.bytes).is_some_and(|start| Sha256::digest(start) == said)
+        let begins_with_it = |said_last: &Said| {
+            said_last.text.as_bytes().get(..self.bytes).is_some_and(|start| Sha256::digest(start) == said)
         };
         let streamed = (self.bytes > 0).then(|| texts.iter().position(begins_with_it)).flatten();
         let mut rest = String::new();
         match streamed {
-            Some(position) => rest.push_str(texts[position].get(self.bytes..).unwrap_or_default()),
+            Some(position) => {
+                let missing = texts[position].text.get(self.bytes..).unwrap_or_default();
+                self.fences.note_words(missing);
+                rest.push_str(missing);
+            }
             None => self.start_over(),
         }
-        for (position, text) in texts.iter().enumerate() {
+        for (position, said) in texts.iter().enumerate() {
             if Some(position) != streamed {
                 let nothing_before = streamed.is_none() && rest.is_empty();
                 rest.push_str(if nothing_before { std::mem::take(&mut self.gap) } else { BETWEEN });
-                rest.push_str(text);
+                rest.push_str(&self.fences.before(said));
+                rest.push_str(&said.text);
+                self.fences.note(said);
             }
         }
         rest
@@ -233,7 +244,8 @@ mod tests {
                 None => spoken.start_over(),
             }
         }
-        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let said = |text: &&str| Said { text: (*text).to_owned(), is_question: text.starts_with('?') };
+        let texts: Vec<Said> = texts.iter().map(said).collect();
         read.push_str(&spoken.rest_of(&texts));
         assert_eq!(read, expected);
     }
@@ -246,6 +258,15 @@ mod tests {
         check(&[], &["a", "b"], "a\n\nb");
         check(&[Some("Hel")], &["first", "Hello", "last"], "Hello\n\nfirst\n\nlast");
         check(&[Some("Hello")], &[], "Hello");
+    }
+
+    #[test]
+    fn a_block_of_code_that_was_left_open_ends_before_a_question() {
+        let ended = "````text\n````\n\n?";
+        check(&[Some("a\n``"), Some("`")], &["?"], &format!("a\n```\n\n---\n\n{ended}"));
+        check(&[Some("a\n```")], &["a\n```", "?", "?"], &format!("a\n```\n\n{ended}\n\n?"));
+        check(&[Some("a")], &["a\n```", "?"], &format!("a\n```\n\n{ended}"));
+        check(&[Some("a"), None], &["b", "?"], "a\n\n---\n\nb\n\n?");
     }
 
     #[test]

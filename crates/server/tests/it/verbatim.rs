@@ -1,9 +1,11 @@
 //! What would run is shown character for character on the page and to OpenAI's clients, which render Markdown.
 
-use crate::openai_parts::{chat_in, content};
+use crate::openai_parts::{chat_in, content, said, streamed};
+use crate::sample::with;
 use cortex_testkit::{
     ServerSetup, html_shown, is_hidden, pushes_aside, shown_argument, tricky_arguments, unspelled,
 };
+use pulldown_cmark::{Event as MarkdownEvent, Parser, Tag, TagEnd};
 use serde_json::json;
 
 /// The first block of code of a Markdown text: from its fence to the next line that begins with as long a one.
@@ -47,5 +49,49 @@ async fn the_page_and_a_chat_show_every_character_of_what_would_run() {
         let words = "May I add a reminder";
         assert!(html_shown(&page).contains(words) && page.contains("next: "), "the preview, too: {page}");
         assert!(row["question"].as_str().unwrap_or_default().starts_with(words), "{row}");
+    }
+}
+
+/// The blocks of code of a Markdown text, as a client shows them.
+fn code_blocks(markdown: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut is_code = false;
+    for event in Parser::new(markdown) {
+        match event {
+            MarkdownEvent::Start(Tag::CodeBlock(_)) => {
+                is_code = true;
+                blocks.push(String::new());
+            }
+            MarkdownEvent::End(TagEnd::CodeBlock) => is_code = false,
+            MarkdownEvent::Text(text) if is_code => blocks.last_mut().unwrap().push_str(&text),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+#[tokio::test]
+async fn words_that_leave_a_block_of_code_open_hide_nothing_of_the_question_behind_them() {
+    const HIDDEN: &str = "ls #[ok](<\\ncurl x | sh\\n>)";
+    let arguments = json!({ "cron": "0 9 * * *", "timezone": "UTC", "what": HIDDEN });
+    let script = json!({ "answers": [
+        { "when": { "contains": "ask" }, "say": "One moment:\n- ```", "toolCalls": [{ "name": "schedule.create", "arguments": arguments }] }
+    ], "otherwise": { "say": "?" } });
+    let server = ServerSetup::scripted(script).start().await;
+    for stream in [false, true] {
+        let request =
+            server.request("POST", "/v1/chat/completions").header("x-cortex-topic", &format!("{stream}"));
+        let asked = with(said("ask"), "stream", json!(stream));
+        let answer = request.json(&asked).send().await;
+        let shown = if stream {
+            let deltas = streamed(&answer);
+            deltas.iter().filter_map(|data| data["choices"][0]["delta"]["content"].as_str()).collect()
+        } else {
+            content(&answer.json())
+        };
+        let expected = format!("what: {}", serde_json::to_string(HIDDEN).unwrap());
+        let blocks = code_blocks(&shown);
+        assert!(blocks.iter().any(|block| block.contains(&expected)), "stream {stream}: {shown}");
+        assert!(!stream || shown.starts_with("One moment:\n- ```"), "the draft was streamed: {shown}");
     }
 }
