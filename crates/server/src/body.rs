@@ -1,5 +1,6 @@
 //! The request body as a JSON object: size, depth and what it takes to hold are bounded before anything is built from it.
 
+use crate::held_body::Revoked;
 use crate::load::{Load, Overload};
 use crate::refusal::Refusal;
 use axum::body::{Body, Bytes, HttpBody};
@@ -126,7 +127,11 @@ async fn collect(
 }
 
 fn unread(error: axum::Error) -> Refusal {
-    match error.into_inner().downcast::<Overload>().map(|overload| *overload) {
+    let error = error.into_inner();
+    if error.is::<Revoked>() {
+        return Refusal::new(ErrorCode::Unauthorized);
+    }
+    match error.downcast::<Overload>().map(|overload| *overload) {
         Ok(Overload::Full(full)) => full.into(),
         Ok(Overload::Slow(most)) => too_slow(most),
         Err(_) => Refusal::invalid(vec!["Request body could not be read".to_owned()]),

@@ -2,6 +2,7 @@
 
 use crate::auth::{Caller, Verdict};
 use crate::client_connection::ClientConnection;
+use crate::held_body::while_open;
 use crate::load::Load;
 use crate::rate::Spent;
 use crate::refusal::Refusal;
@@ -153,9 +154,9 @@ pub(crate) async fn guard(State(app): State<AppState>, mut request: Request, nex
             return turned_away(Refusal::because(ErrorCode::Unauthorized, OTHER_USER), spent);
         }
     }
+    request = request.map(|body| while_open(load.count(body), &caller, &app.keys));
     request.extensions_mut().insert(caller);
     request.extensions_mut().insert(load.clone());
-    let request = request.map(|body| load.count(body));
     let mut response = next.run(request).await;
     tell(spent, &mut response);
     if is_stream(&response) { response.map(|body| load.with_answer(body)) } else { response }

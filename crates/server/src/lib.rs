@@ -8,6 +8,7 @@ mod config;
 mod connector;
 mod fields;
 mod guard;
+mod held_body;
 mod hook;
 mod listener;
 mod live;

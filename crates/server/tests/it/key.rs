@@ -5,6 +5,8 @@ use cortex_server::{CONNECTOR_ROUTES, OpenTo};
 use cortex_testkit::{Answer, RunningTestServer, ServerSetup};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 async fn key_for(server: &RunningTestServer, name: &str, source: &str) -> Value {
     let made = server.post("/api/v2/keys", &json!({ "name": name, "source": source })).await;
@@ -102,6 +104,38 @@ async fn a_key_is_shown_once_listed_without_it_and_revoked_by_id_or_name() {
     }
     key_for(&server, "at home", "telegram").await;
     assert_eq!(server.get("/api/v2/status").await.status, 200, "the owner is still the owner");
+}
+
+/// Sends the head of a request and half of its body, revokes the key, and sends the rest; the status that comes back.
+async fn finished_after_the_end_of_its_key(server: &RunningTestServer, path: &str, body: &Value) -> String {
+    let key = key_for(server, path, "telegram").await;
+    let (bearer, body) = (key["key"].as_str().unwrap(), body.to_string());
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {bearer}\r\ncontent-type: application/json\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let (first, rest) = body.split_at(body.len() / 2);
+    let mut connection = TcpStream::connect(server.address()).await.unwrap();
+    connection.write_all(format!("{head}{first}").as_bytes()).await.unwrap();
+    // Another request is answered, so that the first one has been let in.
+    assert_eq!(server.get("/health").await.status, 200);
+    assert_eq!(server.post("/api/v2/keys/revoke", &json!({ "key": path })).await.status, 200);
+    connection.write_all(rest.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_body_that_is_finished_after_its_key_was_revoked_does_nothing() {
+    let server = ServerSetup::never_answering().start().await;
+    for (path, body) in [("/ingest", event("1")), ("/outbox/poll", json!({ "source": "telegram", "max": 1 }))]
+    {
+        let status = finished_after_the_end_of_its_key(&server, path, &body).await;
+        assert_eq!(status, "HTTP/1.1 401 Unauthorized", "{path}");
+    }
+    assert_eq!(server.get("/api/v2/inbox").await.json()["items"], json!([]));
 }
 
 #[tokio::test]
