@@ -2,7 +2,9 @@
 
 use crate::trust::UNTRUSTED_START;
 use cortex_types::limits::QUOTED_CHARS_MAX;
-use cortex_types::{ATTACHMENTS_MARK, Event, OWN_QUOTE_MARK, QUOTE_LINE, QUOTED_MARK, Standing};
+use cortex_types::{
+    ATTACHMENTS_MARK, DOCUMENTS_MARK, Event, OWN_QUOTE_MARK, QUOTE_LINE, QUOTED_MARK, Standing,
+};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -33,9 +35,15 @@ fn attachment_line(metadata_json: Option<&str>) -> Option<String> {
 /// The lines that stand before a user's words: the names of what came with them, and what somebody else had said.
 pub fn came_with(event: &Event) -> Option<String> {
     let metadata = event.metadata_json.as_deref();
-    let lines: Vec<String> =
-        [attachment_line(metadata), quote_lines(metadata, event.standing)].into_iter().flatten().collect();
+    let documents = holds_documents(metadata).then(|| DOCUMENTS_MARK.to_owned());
+    let lines = [attachment_line(metadata), quote_lines(metadata, event.standing), documents];
+    let lines: Vec<String> = lines.into_iter().flatten().collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// Whether the program that sent a message says that it put documents into it: what stands there is not all its user's.
+pub fn holds_documents(metadata_json: Option<&str>) -> bool {
+    matches!(read(metadata_json).documents, Some(Flag::Set(true)))
 }
 
 /// Whether others' words stand among the lines that came with a message. A quoted line begins with a mark of ours, so none
@@ -149,6 +157,14 @@ struct Envelope {
     attachments: Option<Told>,
     quoted: Option<ToldQuote>,
     forwarded_from: Option<Told>,
+    documents: Option<Flag>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Flag {
+    Set(bool),
+    Other(IgnoredAny),
 }
 
 /// Metadata is whatever a connector likes; what is neither is passed over.
@@ -327,6 +343,14 @@ mod tests {
         let other = quote_of_another(&told).unwrap();
         assert_eq!(other, json!({"chatId": 7, "quoted": {"author": "C", "text": "a"}}).to_string());
         assert_eq!((quoted_as_own(Some(&other)), quoted_as_own(None)), (None, None));
+    }
+
+    #[test]
+    fn documents_are_there_when_a_program_says_so_and_stand_for_others_words() {
+        assert!(holds_documents(Some(r#"{"documents": true}"#)) && quotes_others(Some(DOCUMENTS_MARK)));
+        for none in ["{}", r#"{"documents": false}"#, r#"{"documents": [1]}"#, r#"{"documents": "true"}"#] {
+            assert!(!holds_documents(Some(none)), "{none}");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@ use crate::error::CallError;
 use crate::history::last_user_text;
 use crate::model::{Model, Piece, PieceStream};
 use async_trait::async_trait;
-use cortex_types::{ATTACHMENTS_MARK, ChatRequest, FinishReason, OWN_QUOTE_MARK, QUOTE_LINE, QUOTED_MARK};
+use cortex_types::{
+    ATTACHMENTS_MARK, ChatRequest, DOCUMENTS_MARK, FinishReason, OWN_QUOTE_MARK, QUOTE_LINE, QUOTED_MARK,
+};
 use futures::{StreamExt, stream};
 
 mod phrases;
@@ -68,7 +70,9 @@ fn react(request: &ChatRequest) -> Reaction {
 /// A message without the lines before it that say what came with it: the rules are for words.
 fn words_of(text: &str) -> &str {
     let mut words = text;
-    for (mark, is_quote) in [(ATTACHMENTS_MARK, false), (QUOTED_MARK, true), (OWN_QUOTE_MARK, true)] {
+    let marks =
+        [(ATTACHMENTS_MARK, false), (QUOTED_MARK, true), (OWN_QUOTE_MARK, true), (DOCUMENTS_MARK, false)];
+    for (mark, is_quote) in marks {
         let named = words.split_once('\n').filter(|(line, _)| line.starts_with(mark) && line.ends_with(']'));
         let Some((_, mut rest)) = named else { continue };
         while let Some((_, behind)) =

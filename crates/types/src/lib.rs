@@ -29,8 +29,8 @@ pub use channel::{
     NameRefusal, Relationship, is_machine_channel,
 };
 pub use chat::{
-    ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, FinishReason, OWN_QUOTE_MARK, QUOTE_LINE,
-    QUOTED_MARK, SILENCE_MARK, Sampling, ToolCall, ToolSpec,
+    ATTACHMENTS_MARK, ChatMessage, ChatReply, ChatRequest, DOCUMENTS_MARK, FinishReason, OWN_QUOTE_MARK,
+    QUOTE_LINE, QUOTED_MARK, SILENCE_MARK, Sampling, ToolCall, ToolSpec,
 };
 pub use clock::{Clock, JumpingClock, ManualClock, Millis, SystemClock};
 pub use event::{AcceptedEvent, Event, NewEvent, Priority, TopicRef};

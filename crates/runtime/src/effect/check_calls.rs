@@ -1,7 +1,7 @@
 //! Asks the registry about calls: in order, read-only, granted, or one a person must be asked about.
 
 use crate::runtime::Parts;
-use cortex_brain::{CallVerdict, MarkedCall, MemoryHome, ToolMaker, asks_when_marked, bind};
+use cortex_brain::{CallVerdict, MarkedCall, MemoryHome, ToolMaker, asks_when_marked, bind, holds_documents};
 use cortex_store::StoreError;
 use cortex_tools::{CallContext, CheckedCall, HostPolicy, Mutation, ToolDefinition, ToolSource};
 use cortex_types::{Event, Sight, ToolCall, is_machine_channel};
@@ -51,7 +51,7 @@ const OWN_WORDS_MAX: u32 = 200;
 pub(crate) async fn own_words(parts: &Parts, event: &Event) -> Result<Vec<String>, StoreError> {
     let history = parts.store.history();
     let mut words = history.words_of(event.topic.clone(), event.user_id.clone(), OWN_WORDS_MAX).await?;
-    if !is_machine_channel(&event.channel) {
+    if !is_machine_channel(&event.channel) && !holds_documents(event.metadata_json.as_deref()) {
         words.push(event.text.clone());
     }
     Ok(words)
