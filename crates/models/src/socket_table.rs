@@ -234,6 +234,7 @@ mod asked {
         while !packet.is_empty() {
             let message = NetlinkMessage::<SockDiagMessage>::deserialize(packet).ok()?;
             let length = (message.header.length as usize).next_multiple_of(4).max(4);
+            #[expect(clippy::wildcard_enum_match_arm, reason = "a list of the kernel's that grows")]
             match message.payload {
                 NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
                     let header = response.header;
@@ -300,14 +301,13 @@ mod tests {
         assert_eq!(check("", "127.0.0.1:40000", "127.0.0.1:7749"), None);
     }
 
-    /// A way to the kernel's answers: by asking it, or by reading its tables.
-    type Way<T> = (&'static str, T);
+    type HolderOf = fn(SocketAddr, SocketAddr) -> Option<Holder>;
+    type ListenersOn = fn(u16) -> Option<Vec<u32>>;
 
     #[test]
     fn asked_or_read_the_kernel_says_the_same_of_a_connection() {
         let own = Some(Holder::User(rustix::process::geteuid().as_raw()));
-        let ways: [Way<fn(SocketAddr, SocketAddr) -> Option<Holder>>; 2] =
-            [("asked", asked::holder), ("read", read_holder)];
+        let ways: [(&str, HolderOf); 2] = [("asked", asked::holder), ("read", read_holder)];
         for (way, holder) in ways {
             if way == "asked" && asked::listeners(1).is_none() || !std::path::Path::new(TABLES[0]).exists() {
                 eprintln!("skipped: this system cannot be {way}");
@@ -350,8 +350,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let own = rustix::process::geteuid().as_raw();
-        let ways: [Way<fn(u16) -> Option<Vec<u32>>>; 2] =
-            [("asked", asked::listeners), ("read", read_listeners)];
+        let ways: [(&str, ListenersOn); 2] = [("asked", asked::listeners), ("read", read_listeners)];
         for (way, listeners) in ways {
             let Some(found) = listeners(port) else {
                 eprintln!("skipped: this system cannot be {way}");

@@ -104,14 +104,15 @@ mod tests {
         let mut blocks = Vec::new();
         let mut is_code = false;
         for event in Parser::new_ext(markdown, Options::ENABLE_GFM | Options::ENABLE_TABLES) {
-            match event {
-                Event::Start(Tag::CodeBlock(_)) => {
-                    is_code = true;
-                    blocks.push(String::new());
-                }
-                Event::End(TagEnd::CodeBlock) => is_code = false,
-                Event::Text(text) if is_code => blocks.last_mut().unwrap().push_str(&text),
-                _ => {}
+            if let Event::Start(Tag::CodeBlock(_)) = event {
+                is_code = true;
+                blocks.push(String::new());
+            } else if let Event::End(TagEnd::CodeBlock) = event {
+                is_code = false;
+            } else if let Event::Text(text) = event
+                && is_code
+            {
+                blocks.last_mut().unwrap().push_str(&text);
             }
         }
         blocks

@@ -57,14 +57,15 @@ fn code_blocks(markdown: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut is_code = false;
     for event in Parser::new(markdown) {
-        match event {
-            MarkdownEvent::Start(Tag::CodeBlock(_)) => {
-                is_code = true;
-                blocks.push(String::new());
-            }
-            MarkdownEvent::End(TagEnd::CodeBlock) => is_code = false,
-            MarkdownEvent::Text(text) if is_code => blocks.last_mut().unwrap().push_str(&text),
-            _ => {}
+        if let MarkdownEvent::Start(Tag::CodeBlock(_)) = event {
+            is_code = true;
+            blocks.push(String::new());
+        } else if let MarkdownEvent::End(TagEnd::CodeBlock) = event {
+            is_code = false;
+        } else if let MarkdownEvent::Text(text) = event
+            && is_code
+        {
+            blocks.last_mut().unwrap().push_str(&text);
         }
     }
     blocks
