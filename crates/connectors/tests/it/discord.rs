@@ -105,9 +105,10 @@ async fn in_a_guild_only_what_is_meant_for_us_is_heard_and_a_thread_is_a_channel
     in_thread["channel_id"] = json!("777");
     stage.api.say(in_thread);
     let posted = stage.api.posted_after(1).await;
-    let reply = json!({"id": "3", "channel_id": CHANNEL, "guild_id": "7", "content": "why?", "type": 19,
+    let said = posted[0]["content"].clone();
+    let reply = json!({"id": "3", "channel_id": "777", "guild_id": "7", "content": "why?", "type": 19,
         "author": {"id": ADA, "username": "ada"}, "referenced_message":
-        {"id": "1", "channel_id": CHANNEL, "content": "before", "author": {"id": ME, "username": "cortex"}}});
+        {"id": "1", "channel_id": "777", "content": said, "author": {"id": ME, "username": "cortex"}}});
     stage.api.say(reply);
     let mut edited = mention("2", ADA, "in that thread");
     edited["edited_timestamp"] = json!("2026-01-01T00:00:00Z");
@@ -122,7 +123,7 @@ async fn in_a_guild_only_what_is_meant_for_us_is_heard_and_a_thread_is_a_channel
     assert_eq!(events[0]["topicKey"], "777");
     assert!(events.iter().all(|event| event["metadata"]["chatType"] == "group"), "{events:?}");
     assert_eq!(events[1]["text"], "why?");
-    let quoted = json!({"author": "cortex", "text": "before", "byAssistant": true});
+    let quoted = json!({"author": "cortex", "text": said, "byAssistant": true});
     assert_eq!(events[1]["metadata"]["quoted"], quoted);
     assert_eq!(events[2]["text"], "[edited] in that thread");
     assert!(stage.api.texts().iter().any(|text| text.contains("The server is there")));
