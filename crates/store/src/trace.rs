@@ -2,6 +2,7 @@
 
 use crate::outbox::{self, OutboxMessage};
 use crate::{Store, StoreError, inbox, step};
+use cortex_types::limits::TRACE_NOTES_MAX;
 use cortex_types::{Event, EventId, Millis, Step};
 use rusqlite::{Connection, params};
 
@@ -84,9 +85,9 @@ pub(crate) fn note(
     connection
         .prepare_cached(
             "INSERT INTO trace_notes(event_seq, number, at, what, detail)
-             SELECT ?1, count(*), ?2, ?3, ?4 FROM trace_notes WHERE event_seq = ?1",
+             SELECT ?1, count(*), ?2, ?3, ?4 FROM trace_notes WHERE event_seq = ?1 HAVING count(*) < ?5",
         )?
-        .execute(params![event_seq, at.0, kind.as_str(), detail])?;
+        .execute(params![event_seq, at.0, kind.as_str(), detail, TRACE_NOTES_MAX])?;
     Ok(())
 }
 
@@ -95,10 +96,11 @@ pub(crate) fn note_earlier_claim(connection: &Connection, event_seq: i64) -> Res
     connection
         .prepare_cached(
             "INSERT INTO trace_notes(event_seq, number, at, what, detail)
-             SELECT seq, (SELECT count(*) FROM trace_notes WHERE event_seq = ?1), claimed_at, ?2,
-               'attempt ' || coalesce(attempts, 0) FROM inbox_messages WHERE seq = ?1 AND claimed_at IS NOT NULL",
+             SELECT seq, noted.notes, claimed_at, ?2, 'attempt ' || coalesce(attempts, 0)
+             FROM inbox_messages JOIN (SELECT count(*) AS notes FROM trace_notes WHERE event_seq = ?1) AS noted
+             WHERE seq = ?1 AND claimed_at IS NOT NULL AND noted.notes < ?3",
         )?
-        .execute(params![event_seq, NoteKind::Claimed.as_str()])?;
+        .execute(params![event_seq, NoteKind::Claimed.as_str(), TRACE_NOTES_MAX])?;
     Ok(())
 }
 
@@ -107,11 +109,12 @@ pub(crate) fn note_earlier_lease(connection: &Connection, message_seq: i64) -> R
     connection
         .prepare_cached(
             "INSERT INTO trace_notes(event_seq, number, at, what, detail)
-             SELECT event_seq, (SELECT count(*) FROM trace_notes n WHERE n.event_seq = m.event_seq), leased_at, ?2,
+             SELECT event_seq, (SELECT count(*) FROM trace_notes n WHERE n.event_seq = m.event_seq) AS notes, leased_at, ?2,
                id || ', attempt ' || attempts
-             FROM outbox_messages m WHERE seq = ?1 AND leased_at IS NOT NULL AND event_seq IS NOT NULL",
+             FROM outbox_messages m
+             WHERE seq = ?1 AND leased_at IS NOT NULL AND event_seq IS NOT NULL AND notes < ?3",
         )?
-        .execute(params![message_seq, NoteKind::Leased.as_str()])?;
+        .execute(params![message_seq, NoteKind::Leased.as_str(), TRACE_NOTES_MAX])?;
     Ok(())
 }
 
@@ -147,4 +150,36 @@ fn notes(connection: &Connection, event_seq: i64) -> Result<Vec<TraceNote>, Stor
         Ok(TraceNote { at, kind, detail })
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_so_many_notes_and_no_more_whatever_writes_them() {
+        let connection = Connection::open_in_memory().unwrap();
+        let tables =
+            "CREATE TABLE trace_notes(event_seq, number, at, what, detail, PRIMARY KEY (event_seq, number));
+            CREATE TABLE inbox_messages(seq, claimed_at, attempts);
+            CREATE TABLE outbox_messages(seq, event_seq, leased_at, id, attempts);
+            INSERT INTO inbox_messages VALUES (1, 5, 1), (2, NULL, 0);
+            INSERT INTO outbox_messages VALUES (1, 1, 5, 'out', 1), (2, 2, 5, 'out', 1)";
+        connection.execute_batch(tables).unwrap();
+        let notes = |event: i64| -> u32 {
+            let sql = "SELECT count(*) FROM trace_notes WHERE event_seq = ?1";
+            connection.query_row(sql, [event], |row| row.get(0)).unwrap()
+        };
+        let write_each = |event: i64| {
+            note(&connection, event, Millis(1), NoteKind::Nacked, "no").unwrap();
+            note_earlier_claim(&connection, event).unwrap();
+            note_earlier_lease(&connection, event).unwrap();
+        };
+        write_each(1);
+        assert_eq!(notes(1), 3);
+        (0..TRACE_NOTES_MAX).for_each(|_| write_each(1));
+        assert_eq!(notes(1), TRACE_NOTES_MAX);
+        write_each(2);
+        assert_eq!(notes(2), 2, "another event has its own, and was not claimed before");
+    }
 }

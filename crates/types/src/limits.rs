@@ -79,6 +79,10 @@ pub const BACKUP_MANIFEST_BYTES_MAX: u64 = 96 * 1024 * 1024;
 pub const BACKUP_DEPTH_MAX: usize = 16;
 /// Longest line of a trace: the arguments of a call, or what it gave.
 pub const TRACE_LINE_CHARS_MAX: usize = 4_000;
+/// Longest description or schema of a tool that is shown before it is trusted; what is cut off is counted.
+pub const UNTRUSTED_TEXT_CHARS_MAX: usize = 4_000;
+/// Most such text of one skill or MCP server together; behind it tools are named and their texts counted.
+pub const UNTRUSTED_TEXTS_CHARS_MAX: usize = 128 * 1024;
 /// Largest input schema of a tool.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 /// Deepest nesting of a tool's input schema, and of the arguments of a call.
@@ -105,3 +109,6 @@ pub const MCP_MEMORY_MIB: std::ops::RangeInclusive<u64> = 64..=1_048_576;
 pub const MCP_PROCESSES_DEFAULT: u64 = 512;
 /// What an entry may say.
 pub const MCP_PROCESSES: std::ops::RangeInclusive<u64> = 1..=100_000;
+
+/// Notes about one event. What a person or a program does again and again leaves no more; what happened first tells the most.
+pub const TRACE_NOTES_MAX: u32 = 1_000;
