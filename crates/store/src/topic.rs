@@ -23,10 +23,13 @@ pub(crate) struct TopicRow {
 pub(crate) fn find_or_add(connection: &Connection, source: &str, key: &str) -> Result<TopicRow, StoreError> {
     let found = connection
         .prepare_cached(
-            "SELECT id, in_flight IS NOT NULL, head_priority, is_group FROM topics WHERE source = ?1 AND topic_key = ?2",
+            "SELECT id, in_flight IS NOT NULL, iif(head_seq IS NULL, NULL, coalesce(head_priority, -1)), is_group
+             FROM topics WHERE source = ?1 AND topic_key = ?2",
         )?
         .query_row([source, key], |row| {
-            let (id, is_held, head_priority) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (id, is_held) = (row.get(0)?, row.get(1)?);
+            // Nothing new goes before a head that cannot be read: the next claim looks up what leads the topic.
+            let head_priority = row.get(2).unwrap_or(Some(i64::MIN));
             Ok(TopicRow { id, is_held, head_priority, is_group: row.get(3)? })
         })
         .optional()?;

@@ -2,8 +2,10 @@
 
 use crate::StoreError;
 use cortex_types::{CLI_SOURCE, LOCAL_START, Priority, is_local};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Once;
 
 /// Most sources that one claim looks at, beside the terminal; the rest follow when those have nothing ready.
 const SOURCES_MAX: usize = 256;
@@ -122,20 +124,26 @@ fn ready_sources(connection: &Connection) -> Result<Vec<String>, StoreError> {
     )?;
     let mut sources: Vec<String> = Vec::new();
     let mut strangers = 0;
+    let mut after: Vec<u8> = Vec::new();
     while sources.len() < SOURCES_MAX {
-        let last = match sources.last() {
-            // However many names they give themselves, they keep no other source from being looked at.
-            Some(last) if is_local(last) && strangers >= STRANGERS_MAX => BEHIND_STRANGERS,
-            Some(last) => last,
-            None => "",
+        let mut rows = next.query([ToSqlOutput::Borrowed(ValueRef::Text(&after))])?;
+        let Some(row) = rows.next()? else { break };
+        let ValueRef::Text(found) = row.get_ref(0)? else {
+            // It sorts behind every text.
+            pass_over();
+            break;
         };
-        match next.query_row([last], |row| row.get::<_, String>(0)).optional()? {
-            Some(source) => {
-                strangers += usize::from(is_local(&source));
-                sources.push(source);
-            }
-            None => break,
+        after = found.to_vec();
+        let Ok(source) = str::from_utf8(found) else {
+            pass_over();
+            continue;
+        };
+        strangers += usize::from(is_local(source));
+        // However many names they give themselves, they keep no other source from being looked at.
+        if is_local(source) && strangers >= STRANGERS_MAX {
+            after = BEHIND_STRANGERS.into();
         }
+        sources.push(source.to_owned());
     }
     // However many others sort before it: a place is kept for it.
     if sources.len() == SOURCES_MAX && !sources.iter().any(|source| source == CLI_SOURCE) {
@@ -144,19 +152,48 @@ fn ready_sources(connection: &Connection) -> Result<Vec<String>, StoreError> {
     Ok(sources)
 }
 
-/// Its most urgent and oldest first.
+/// A topic whose source cannot be read has no share of the turns; the others run. A claim comes many times a second.
+fn pass_over() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        tracing::error!("The source of a stored topic is damaged; what waits there is not answered");
+    });
+}
+
+/// Its most urgent and oldest first. What leads a topic is looked up anew where it cannot be read.
 fn heads_of(connection: &Connection, source: &str, limit: u32) -> Result<Vec<Head>, StoreError> {
-    let heads = connection
-        .prepare_cached(
-            "SELECT id, head_seq, head_priority FROM topics
-             WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at = 0 AND source = ?1
-             ORDER BY head_priority, head_seq LIMIT ?2",
-        )?
-        .query_map(params![source, limit], |row| {
-            Ok(Head { topic: row.get(0)?, seq: row.get(1)?, priority: row.get(2)? })
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(heads)
+    let (heads, damaged) = readable_heads_of(connection, source, limit)?;
+    if damaged.is_empty() {
+        return Ok(heads);
+    }
+    for topic in damaged {
+        tracing::error!(topic, "What leads a stored topic is damaged; it is looked up anew");
+        super::refresh(connection, topic)?;
+    }
+    Ok(readable_heads_of(connection, source, limit)?.0)
+}
+
+/// The heads, and the topics whose head cannot be read.
+fn readable_heads_of(
+    connection: &Connection,
+    source: &str,
+    limit: u32,
+) -> Result<(Vec<Head>, Vec<i64>), StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, head_seq, head_priority FROM topics
+         WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at = 0 AND source = ?1
+         ORDER BY head_priority, head_seq LIMIT ?2",
+    )?;
+    let mut rows = statement.query(params![source, limit])?;
+    let (mut heads, mut damaged) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        let topic = row.get(0)?;
+        match (row.get(1), row.get(2)) {
+            (Ok(seq), Ok(priority)) => heads.push(Head { topic, seq, priority }),
+            (Err(_), _) | (_, Err(_)) => damaged.push(topic),
+        }
+    }
+    Ok((heads, damaged))
 }
 
 /// How many turns of each sharer run; all of them together are few.
@@ -165,7 +202,8 @@ fn running(connection: &Connection) -> Result<Running, StoreError> {
     let mut rows = flying.query([])?;
     let mut running = Running::default();
     while let Some(row) = rows.next()? {
-        running.add(sharer(&row.get::<_, String>(0)?));
+        // A turn of a source that cannot be read is one of the others'.
+        running.add(sharer(&row.get::<_, String>(0).unwrap_or_default()));
     }
     Ok(running)
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const NOW: Millis = Millis(1_000);
 
 /// Makes a number that is never missing missing: in a row with a zero or a one it takes a single bit.
-fn lose(store: &TempStore, table: &str, column: &str, condition: &str) {
+pub(crate) fn lose(store: &TempStore, table: &str, column: &str, condition: &str) {
     let connection = || Connection::open(store.path()).unwrap();
     let name = format!("main.{table}");
     let schema = |from: &str, to: &str| {
