@@ -1,17 +1,19 @@
 //! Channels: their modes, checked wherever something would be sent, and a line about what goes on in each.
 
+use crate::row::readable;
+use crate::savepoint::apart;
 use crate::{Store, StoreError, outbox, topic};
 use cortex_types::limits::LIST_ROWS_MAX;
-use cortex_types::{
-    Accounts, ChannelLayer, ChannelMode, ChannelSettings, Event, Millis, ModeTable, NameRefusal, TopicRef,
-};
+use cortex_types::{Accounts, ChannelLayer, ChannelSettings, Event, Millis, NameRefusal, TopicRef};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+mod mode;
 mod name;
 
+use mode::UNLISTED;
+pub(crate) use mode::{is_off, mode_of, refusal, refusal_of_queued};
 pub(crate) use name::learn_of_event;
 use name::{check_name, learn_source};
 
@@ -95,7 +97,7 @@ impl Channels<'_> {
                 let mut statement =
                     connection.prepare_cached("SELECT source, channel FROM channel_sources")?;
                 let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                Ok(rows.collect::<Result<_, _>>()?)
+                Ok(readable("channel of a source", rows.map(|row| Ok(row?)))?.into_iter().collect())
             })
             .await
     }
@@ -146,91 +148,6 @@ impl Channels<'_> {
     }
 }
 
-/// Why nothing may leave for `target` on behalf of this event, if one led to it; `None` when it may (invariant 6).
-pub(crate) fn refusal(
-    connection: &Connection,
-    event_seq: Option<i64>,
-    target: &str,
-) -> Result<Option<String>, StoreError> {
-    if all_are_live(connection)? {
-        return Ok(None);
-    }
-    let modes = StoredModes(connection);
-    let origin = match event_seq {
-        Some(event_seq) => {
-            let (channel, source): (String, String) = connection
-                .prepare_cached(
-                    "SELECT coalesce(channel, source), source FROM inbox_messages WHERE seq = ?1",
-                )?
-                .query_row([event_seq], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            modes.origin_of(&channel, &source)?.to_owned()
-        }
-        None => target.to_owned(),
-    };
-    for (channel, role) in [(target, "target"), (origin.as_str(), "source")] {
-        let mode = modes.mode_of(channel)?;
-        if mode != ChannelMode::Live {
-            return Ok(Some(format!("the {role} channel {channel} is {mode}")));
-        }
-    }
-    Ok(None)
-}
-
-/// So it is in most homes; then no channel has to be looked up.
-fn all_are_live(connection: &Connection) -> Result<bool, StoreError> {
-    let mut other = connection.prepare_cached("SELECT 1 FROM channel_modes WHERE mode <> 'live'")?;
-    Ok(!other.exists([])?)
-}
-
-/// The modes as they are on disk.
-struct StoredModes<'a>(&'a Connection);
-
-impl ModeTable for StoredModes<'_> {
-    type Error = StoreError;
-
-    fn listed(&self, channel: &str) -> Result<Option<ChannelMode>, StoreError> {
-        let word: Option<String> = self
-            .0
-            .prepare_cached("SELECT mode FROM channel_modes WHERE channel = ?1")?
-            .query_row([channel], |row| row.get(0))
-            .optional()?;
-        let mode = word.map(|word| word.parse()).transpose();
-        mode.map_err(|error| StoreError::Damaged(format!("the mode of channel {channel:?}: {error}")))
-    }
-
-    fn unlisted(&self) -> Result<ChannelMode, StoreError> {
-        Ok(self.listed(UNLISTED)?.unwrap_or(ChannelMode::Live))
-    }
-
-    fn learned(&self, source: &str) -> Result<Option<Cow<'_, str>>, StoreError> {
-        let channel: Option<String> = self
-            .0
-            .prepare_cached("SELECT channel FROM channel_sources WHERE source = ?1")?
-            .query_row([source], |row| row.get(0))
-            .optional()?;
-        Ok(channel.map(Cow::Owned))
-    }
-}
-
-pub(crate) fn mode_of(connection: &Connection, channel: &str) -> Result<ChannelMode, StoreError> {
-    StoredModes(connection).mode_of(channel)
-}
-
-/// Whether no event of this channel is run: it is off itself, or the channel of its topic is.
-pub(crate) fn is_off(
-    connection: &Connection,
-    channel: Option<&str>,
-    source: &str,
-) -> Result<bool, StoreError> {
-    if all_are_live(connection)? {
-        return Ok(false);
-    }
-    StoredModes(connection).is_off(channel.unwrap_or(source), source)
-}
-
-/// The name of the row for all channels that have none.
-const UNLISTED: &str = "";
-
 fn set_modes(connection: &Connection, settings: &ChannelSettings, now: Millis) -> Result<usize, StoreError> {
     let before = all_modes(connection)?;
     connection.execute("DELETE FROM channel_modes", [])?;
@@ -253,7 +170,7 @@ fn forget_source(
 ) -> Result<Option<Forgotten>, StoreError> {
     let channel = connection
         .prepare_cached("DELETE FROM channel_sources WHERE source = ?1 RETURNING channel")?
-        .query_row([source], |row| row.get(0))
+        .query_row([source], |row| Ok(row.get(0).unwrap_or_else(|_| source.to_owned())))
         .optional()?;
     let Some(channel) = channel else { return Ok(None) };
     topic::refresh_all(connection)?;
@@ -270,21 +187,28 @@ fn all_modes(connection: &Connection) -> Result<Vec<(String, String)>, StoreErro
     let mut statement =
         connection.prepare_cached("SELECT channel, mode FROM channel_modes ORDER BY channel")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    readable("mode of a channel", rows.map(|row| Ok(row?)))
 }
 
 fn suppress_waiting(connection: &Connection, now: Millis) -> Result<usize, StoreError> {
-    let waiting = connection
-        .prepare("SELECT seq, source, event_seq FROM outbox_messages WHERE status = 'pending'")?
-        .query_map([], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, Option<i64>>(2)?))
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut waiting =
+        connection.prepare("SELECT seq, source, event_seq FROM outbox_messages WHERE status = 'pending'")?;
+    let waiting = waiting.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    // One that is left out is not sent either: its claim finds the same damage.
+    let waiting: Vec<(i64, String, Option<i64>)> = readable("message", waiting.map(|row| Ok(row?)))?;
     let mut count = 0;
     for (seq, target, event_seq) in waiting {
-        if let Some(reason) = refusal(connection, event_seq, &target)? {
-            outbox::suppress(connection, seq, &reason, now)?;
-            count += 1;
+        match apart(connection, || refusal_of_queued(connection, event_seq, &target))? {
+            Ok(Some(reason)) => {
+                outbox::suppress(connection, seq, &reason, now)?;
+                count += 1;
+            }
+            Ok(None) => {}
+            // No poll of this source gets anything until its channel is known again.
+            Err(StoreError::Damaged(reason)) => {
+                tracing::error!(seq, reason, "The channel of a message cannot be read; it waits");
+            }
+            Err(other) => return Err(other),
         }
     }
     Ok(count)
@@ -338,7 +262,7 @@ fn idle(connection: &Connection, since: Millis, limit: u32) -> Result<Vec<IdleTo
         let topic = TopicRef { source: row.get(0)?, topic_key: row.get(1)? };
         Ok(IdleTopic { topic, last_message_at: Millis(row.get(2)?) })
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    readable("idle topic", rows.map(|row| Ok(row?)))
 }
 
 fn step_back(connection: &Connection, idle: &IdleTopic, summary: Option<&str>) -> Result<bool, StoreError> {
@@ -458,11 +382,11 @@ fn states(connection: &Connection) -> Result<Vec<ChannelState>, StoreError> {
     let rows = statement.query_map([], |row| {
         Ok((row.get(0)?, Millis(row.get(1)?), row.get(2)?, row.get(3)?, row.get::<_, String>(4)?))
     })?;
-    rows.map(|row| {
+    let states = rows.map(|row| {
         let (channel, last_message_at, unread_count, summary, layer) = row?;
         let layer =
             layer.parse().map_err(|error| StoreError::Damaged(format!("channel {channel}: {error}")))?;
         Ok(ChannelState { channel, last_message_at, unread_count, summary, layer })
-    })
-    .collect()
+    });
+    readable("state of a channel", states)
 }

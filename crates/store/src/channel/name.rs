@@ -1,6 +1,6 @@
 //! The names of channels: which source is on which, and that no source takes the name of another.
 
-use super::StoredModes;
+use super::mode::StoredModes;
 use crate::{StoreError, connector, topic};
 use cortex_types::{ModeTable, NameRefusal, is_machine_channel};
 use rusqlite::{Connection, OptionalExtension};
@@ -23,7 +23,16 @@ pub(super) fn learn_source(
     source: &str,
     channel: &str,
 ) -> Result<Result<(), NameRefusal>, StoreError> {
-    if let Some(known) = StoredModes(connection).learned(source)? {
+    let modes = StoredModes(connection);
+    let known = match modes.learned(source) {
+        // A name that cannot be read is learned anew: else nothing of the source would be accepted or sent any more.
+        Err(StoreError::Damaged(reason)) => {
+            tracing::error!(source, reason, "The channel of a source cannot be read; it is learned anew");
+            None
+        }
+        known => known?,
+    };
+    if let Some(known) = known {
         let bound = || NameRefusal::Bound { of: source.to_owned(), channel: known.to_string() };
         return Ok(if *known == *channel { Ok(()) } else { Err(bound()) });
     }
@@ -31,7 +40,10 @@ pub(super) fn learn_source(
         return Ok(refused);
     }
     connection
-        .prepare_cached("INSERT INTO channel_sources(source, channel) VALUES (?1, ?2)")?
+        .prepare_cached(
+            "INSERT INTO channel_sources(source, channel) VALUES (?1, ?2)
+             ON CONFLICT(source) DO UPDATE SET channel = excluded.channel",
+        )?
         .execute([source, channel])?;
     topic::refresh_all(connection)?;
     Ok(Ok(()))

@@ -1,6 +1,7 @@
 //! The claim inside a poll: due rows in order, dead letters sorted out, each row leased to one poller.
 
 use super::{OutboxPoll, QUEUED_COLUMNS, as_queued, mint, suppress};
+use crate::savepoint::apart;
 use crate::trace::{self, NoteKind};
 use crate::{StoreError, channel};
 use cortex_types::{ChannelMode, Delivery, LeaseToken, Millis, NewReply};
@@ -16,8 +17,8 @@ pub(super) struct Candidate {
     attempts: u32,
     pub(super) was_leased: bool,
     is_readable: bool,
-    /// The seed's claim order; ties go by insertion.
-    order: (i64, i64, i64),
+    /// The seed's claim order; ties go by insertion. None when a time cannot be read.
+    order: Option<(i64, i64, i64)>,
 }
 
 pub(super) fn claim_due(
@@ -25,6 +26,7 @@ pub(super) fn claim_due(
     request: &OutboxPoll,
     now: Millis,
 ) -> Result<Vec<Delivery>, StoreError> {
+    give_unreadable_times(connection, &request.source, now)?;
     let mut deliveries = Vec::new();
     let is_live = channel::mode_of(connection, &request.source)? == ChannelMode::Live;
     let mut topics = OpenTopics::default();
@@ -32,8 +34,8 @@ pub(super) fn claim_due(
     let wanted = request.max as usize;
     while deliveries.len() < wanted {
         let candidates = due_candidates(connection, request, after, now)?;
-        let Some(last) = candidates.last() else { break };
-        after = last.order;
+        let Some(last) = candidates.last().and_then(|candidate| candidate.order) else { break };
+        after = last;
         for candidate in candidates {
             if deliveries.len() == wanted {
                 break;
@@ -53,8 +55,57 @@ pub(super) fn claim_due(
     Ok(deliveries)
 }
 
-/// Pending rows that are due and leased rows whose lease ended, merged in claim order.
+/// A time that is no number would never come, and what stands behind it in its topic would wait as long: it is the first.
+fn give_unreadable_times(connection: &Connection, source: &str, now: Millis) -> Result<(), StoreError> {
+    // Whatever is no number sorts behind all that are, so that one step in the index finds it.
+    connection
+        .prepare_cached(
+            "UPDATE outbox_messages SET next_attempt_at = 0
+             WHERE source = ?1 AND status = 'pending' AND next_attempt_at >= ''",
+        )?
+        .execute([source])?;
+    connection
+        .prepare_cached(
+            "UPDATE outbox_messages SET next_attempt_at = iif(next_attempt_at < '', next_attempt_at, 0),
+               lease_expires_at = iif(typeof(lease_expires_at) = 'integer', lease_expires_at, ?2)
+             WHERE source = ?1 AND status = 'leased'
+               AND (typeof(lease_expires_at) <> 'integer' OR next_attempt_at >= '')",
+        )?
+        .execute(params![source, now.0])?;
+    Ok(())
+}
+
+/// Pending rows that are due and leased rows whose lease ended, merged in claim order. One whose times cannot be read is due
+/// now; where its age was damaged, its checksum says so when it is leased.
 fn due_candidates(
+    connection: &Connection,
+    request: &OutboxPoll,
+    after: (i64, i64, i64),
+    now: Millis,
+) -> Result<Vec<Candidate>, StoreError> {
+    let candidates = in_order(connection, request, after, now)?;
+    if candidates.iter().all(|candidate| candidate.order.is_some()) {
+        return Ok(candidates);
+    }
+    // Before all that it may be ahead of in its topic, but not before what this poll has passed already.
+    let due = after.0.saturating_add(1).min(now.0).max(0);
+    let age = after.1.saturating_add(1).max(0);
+    for candidate in candidates.iter().filter(|candidate| candidate.order.is_none()) {
+        tracing::error!(seq = candidate.seq, "A time of a stored outbox message is damaged; it is due now");
+        connection
+            .prepare_cached(
+                "UPDATE outbox_messages SET
+                   next_attempt_at = iif(typeof(next_attempt_at) = 'integer', next_attempt_at, ?2),
+                   created_at = iif(typeof(created_at) = 'integer', created_at, ?3) WHERE seq = ?1",
+            )?
+            .execute([candidate.seq, due, age])?;
+    }
+    let mut candidates = in_order(connection, request, after, now)?;
+    candidates.retain(|candidate| candidate.order.is_some());
+    Ok(candidates)
+}
+
+fn in_order(
     connection: &Connection,
     request: &OutboxPoll,
     after: (i64, i64, i64),
@@ -86,7 +137,7 @@ fn due_candidates(
 /// A row that cannot be read must not end the poll: it would end every later one too.
 pub(super) fn candidate(row: &Row<'_>, was_leased: bool) -> rusqlite::Result<Candidate> {
     let seq = row.get(0)?;
-    let order = (row.get(4)?, row.get(5)?, seq);
+    let order = row.get(4).and_then(|due| Ok((due, row.get(5)?, seq))).ok();
     let (topic_id, event_seq, attempts) = (row.get(1), row.get(2), row.get(3));
     let is_readable = topic_id.is_ok() && event_seq.is_ok() && attempts.is_ok();
     Ok(Candidate {
@@ -138,7 +189,7 @@ pub(super) fn held_back(
     candidate: &Candidate,
     now: Millis,
 ) -> Result<bool, StoreError> {
-    let refusal = channel::refusal(connection, candidate.event_seq, &request.source)?;
+    let refusal = channel::refusal_of_queued(connection, candidate.event_seq, &request.source)?;
     if let Some(reason) = &refusal {
         suppress(connection, candidate.seq, reason, now)?;
     }
@@ -227,8 +278,11 @@ fn bury(
                updated_at = ?4 WHERE seq = ?1 AND status IN ('pending', 'leased')",
         )?
         .execute(params![candidate.seq, attempts, reason, now.0])?;
-    match candidate.event_seq {
-        Some(event_seq) => trace::note(connection, event_seq, now, NoteKind::Dead, reason),
-        None => Ok(()),
+    let Some(event_seq) = candidate.event_seq else { return Ok(()) };
+    // The event may be one that is not there: the message is damaged.
+    let noted = apart(connection, || trace::note(connection, event_seq, now, NoteKind::Dead, reason))?;
+    if let Err(error) = noted {
+        tracing::error!(seq = candidate.seq, %error, "The end of a message is not noted at its event");
     }
+    Ok(())
 }

@@ -99,7 +99,7 @@ pub(super) fn give_back(
         let Some((seq, topic, event_seq)) = held else { continue };
         // The modes may have changed meanwhile: back in the queue it would be sent.
         bell::queued_for(&topic);
-        if let Some(reason) = channel::refusal(connection, event_seq, &topic.source)? {
+        if let Some(reason) = channel::refusal_of_queued(connection, event_seq, &topic.source)? {
             suppress(connection, seq, &reason, now)?;
             continue;
         }
@@ -138,16 +138,17 @@ pub(super) fn next_due(
     topic_key: Option<&str>,
     now: Millis,
 ) -> Result<Option<Millis>, StoreError> {
+    // What is no number sorts behind all that are and is nobody's alarm: the next poll takes it up.
     let earliest = |sql: &str| -> Result<Option<i64>, StoreError> {
         Ok(connection.prepare_cached(sql)?.query_row(params![source, now.0, topic_key], |row| row.get(0))?)
     };
     let waits = earliest(
-        "SELECT min(next_attempt_at) FROM outbox_messages
-         WHERE source = ?1 AND status = 'pending' AND next_attempt_at > ?2 AND (?3 IS NULL OR topic_key = ?3)",
+        "SELECT CAST(min(next_attempt_at) AS INTEGER) FROM outbox_messages
+         WHERE source = ?1 AND status = 'pending' AND next_attempt_at > ?2 AND next_attempt_at < '' AND (?3 IS NULL OR topic_key = ?3)",
     )?;
     let leases = earliest(
-        "SELECT min(lease_expires_at) FROM outbox_messages
-         WHERE source = ?1 AND status = 'leased' AND lease_expires_at > ?2 AND (?3 IS NULL OR topic_key = ?3)",
+        "SELECT CAST(min(lease_expires_at) AS INTEGER) FROM outbox_messages
+         WHERE source = ?1 AND status = 'leased' AND lease_expires_at > ?2 AND lease_expires_at < '' AND (?3 IS NULL OR topic_key = ?3)",
     )?;
     Ok([waits, leases].into_iter().flatten().min().map(Millis))
 }

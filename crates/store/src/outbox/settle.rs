@@ -120,7 +120,7 @@ pub(super) fn nack(
     }
     let error = shorten(nack.error.as_deref().unwrap_or("the connector could not deliver it"));
     // The modes may have changed while the connector held it: back in the queue it would be sent.
-    let refusal = channel::refusal(connection, held.event_seq, &held.topic.source)?;
+    let refusal = channel::refusal_of_queued(connection, held.event_seq, &held.topic.source)?;
     if let (Some(reason), false) = (refusal, nack.permanent) {
         suppress(connection, held.seq, &reason, now)?;
         note(connection, &held, NoteKind::Nacked, &error, now)?;
@@ -158,7 +158,7 @@ pub(super) fn requeue(
             return Ok(RequeueOutcome::Is(held.status));
         }
     }
-    if let Some(reason) = channel::refusal(connection, held.event_seq, &held.topic.source)? {
+    if let Some(reason) = channel::refusal_of_queued(connection, held.event_seq, &held.topic.source)? {
         return Ok(RequeueOutcome::HeldBack(reason));
     }
     connection
