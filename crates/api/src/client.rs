@@ -248,8 +248,12 @@ impl Client {
 
     /// A command that is answered by its status alone.
     async fn silent_command(&self, path: &str) -> Result<(), ClientError> {
+        self.silent_post(path, &serde_json::json!({})).await
+    }
+
+    async fn silent_post(&self, path: &str, body: &impl Serialize) -> Result<(), ClientError> {
         let url = self.url(path);
-        let request = self.http.post(&url).json(&serde_json::json!({})).timeout(REQUEST_TIMEOUT);
+        let request = self.http.post(&url).json(body).timeout(REQUEST_TIMEOUT);
         let response = self.send(request, &url).await?;
         if response.status().is_success() { Ok(()) } else { Err(refusal(response, &url).await) }
     }

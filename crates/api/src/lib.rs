@@ -76,7 +76,9 @@ pub use schedule::{RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, 
 pub use shadow::{ShadowQuery, ShadowReport, ShadowRow};
 pub use status::{ModelStatus, ServerStatus, StorageStatus, WatchdogStatus};
 pub use time::WireTime;
-pub use tool::{ToolList, ToolRow};
+pub use tool::{
+    AwaitingTrust, CutText, ToolEffect, ToolList, ToolRow, ToolTrustRequest, UntrustedCode, UntrustedTool,
+};
 pub use trace::{EventTrace, TraceEntry, TraceWhat};
 pub use usage::{UsageBy, UsageCounts, UsageQuery, UsageReport, UsageRow};
 pub use webhook::WebhookMessage;

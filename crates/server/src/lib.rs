@@ -40,6 +40,7 @@ pub use guard::LocalClients;
 pub use hook::Hooks;
 pub use refusal::Refusal;
 pub use routes::ingest::read_event;
+pub use routes::tool::untrusted;
 pub use routes::{CONNECTOR_ROUTES, ConnectorRoute, OPEN_ROUTES, OpenRoute, OpenTo, openapi};
 pub use share::CallerLimits;
 pub use start::{RunningServer, StartError, start, start_with_clock};

@@ -37,7 +37,7 @@ mod outbox_admin;
 mod responses;
 mod schedule;
 mod status;
-mod tool;
+pub(crate) mod tool;
 mod usage;
 
 /// A route that needs no credential.

@@ -1,5 +1,6 @@
 //! Tools: one registry and one way to call them, whether built in, written in TypeScript or served over MCP.
 
+mod awaiting;
 mod calendar;
 mod child;
 mod descriptors;
@@ -16,6 +17,7 @@ mod toolbox;
 mod trust;
 mod trusted_mcp;
 
+pub use awaiting::{NewCode, NewOffer, NewTool};
 pub use calendar::{
     CalendarEntry, CalendarFetch, CalendarFetchError, CalendarListing, CalendarLook, CalendarSource,
     CalendarSourceError, CalendarTools, FetchedCalendar, Validators,

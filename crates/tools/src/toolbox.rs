@@ -1,5 +1,6 @@
 //! All tools of a server, opened once at its start: built-ins, calendars, skills and MCP servers.
 
+use crate::awaiting::{NewOffer, Offer, awaiting, digest};
 use crate::calendar::{CalendarFetch, CalendarSource, CalendarTools};
 use crate::http_get::HttpGet;
 use crate::mcp::{McpServerStatus, McpServers, McpSettings};
@@ -7,9 +8,10 @@ use crate::registry::{Registry, RegistryBuilder, RegistryError, ToolProvider};
 use crate::skill::{SkillOptions, SkillProblem, SkillSet, TrustError};
 use crate::time_now::TimeNow;
 use crate::tool::{ToolNameError, ToolRunner};
-use crate::trust::TrustStore;
+use crate::trust::{PinGroup, TrustStore, TrustStoreError};
 use crate::trusted_mcp::TrustedMcp;
 use jiff::tz::TimeZone;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -98,14 +100,39 @@ impl Toolbox {
         self.mcp.status()
     }
 
-    /// Trusts the skill and the MCP server of this name as they are now; their tools are offered at once.
-    pub async fn trust(&self, id: &str) -> Result<(), TrustError> {
-        let server = self.mcp.trust(id).await;
-        match (self.skills.trust(id, self.mcp.trusted()).await, server) {
-            (Err(TrustError::NoSkill(_)), server) => server,
-            (skill, Ok(()) | Err(TrustError::NoSkill(_))) => skill,
-            (_, Err(error)) => Err(error),
+    /// What a person can trust, by name.
+    pub async fn awaiting_trust(&self) -> Result<Vec<NewOffer>, TrustStoreError> {
+        let known = self.mcp.trusted().all().await?;
+        let skills = self.skills.skills().map(|skill| skill.manifest.id.clone());
+        let names: BTreeSet<String> = skills.chain(self.mcp.names()).collect();
+        let row = |name: &String| {
+            awaiting(name, self.offers(name), &known, |tool| self.mcp.trusted_description(tool))
+        };
+        Ok(names.iter().filter_map(row).collect())
+    }
+
+    fn offers<'a>(&self, id: &'a str) -> Vec<Offer<'a>> {
+        self.skills.offer(id).into_iter().chain(self.mcp.offer(id)).collect()
+    }
+
+    /// Trusts the skill and the MCP server of this name if they still are what this digest was shown with; their tools
+    /// are offered at once.
+    pub async fn trust(&self, id: &str, shown: &str) -> Result<(), TrustError> {
+        // What is compared is what is trusted: a server may describe itself anew at any moment.
+        let offers = self.offers(id);
+        if offers.is_empty() {
+            return Err(TrustError::NoSkill(id.to_owned()));
         }
+        if digest(&offers) != shown {
+            return Err(TrustError::NotAsShown(id.to_owned()));
+        }
+        for offer in &offers {
+            match offer.group {
+                PinGroup::Skill(..) => self.skills.trust(id, self.mcp.trusted()).await?,
+                PinGroup::Server(_) => self.mcp.trust(offer).await?,
+            }
+        }
+        Ok(())
     }
 
     /// Ends the MCP servers and waits until they are gone.

@@ -49,6 +49,10 @@ impl SeenTrust {
         }
         look_at_pins(database).map(Self).map_err(TrustStoreError::from)
     }
+
+    pub(crate) fn pins(&self) -> &HashMap<String, [u8; 32]> {
+        &self.0
+    }
 }
 
 #[async_trait]
@@ -126,6 +130,15 @@ pub(crate) fn is_other_code(group: PinGroup<'_>, known: &HashMap<String, [u8; 32
     known.get(&group.key()).is_some_and(|pinned| *pinned != group.code())
 }
 
+/// Whether nothing of this group was ever trusted, among these pins.
+pub(crate) fn is_first_seen(group: PinGroup<'_>, known: &HashMap<String, [u8; 32]>) -> bool {
+    // A skill of that name has a code, and is no sign of the server.
+    let old_pin = group.old_key().and_then(|key| known.get(&key)).filter(|code| **code == NO_CODE);
+    let prefix = format!("{}.", group.name());
+    let is_pinned = known.contains_key(&group.key()) || old_pin.is_some();
+    !is_pinned && !known.keys().any(|name| name.starts_with(&prefix))
+}
+
 /// Trusts a group that is seen for the first time with all its tools. Later, whatever changed or was added waits.
 pub async fn pin_group(
     group: PinGroup<'_>,
@@ -133,11 +146,7 @@ pub async fn pin_group(
     trusted: &dyn TrustStore,
 ) -> Result<PinnedGroup, TrustStoreError> {
     let known = trusted.all().await?;
-    let pinned_code = known.get(&group.key());
-    // A skill of that name has a code, and is no sign of the server.
-    let old_pin = group.old_key().and_then(|key| known.get(&key)).filter(|code| **code == NO_CODE);
-    let prefix = format!("{}.", group.name());
-    let is_known = pinned_code.or(old_pin).is_some() || known.keys().any(|name| name.starts_with(&prefix));
+    let is_known = !is_first_seen(group, &known);
     let mut found = PinnedGroup { has_new_code: is_other_code(group, &known), ..PinnedGroup::default() };
     let mut first_seen = Vec::new();
     for definition in definitions {
@@ -148,7 +157,7 @@ pub async fn pin_group(
             Some(_) => found.changed.push(definition.name.clone()),
         }
     }
-    if pinned_code.is_none() {
+    if !known.contains_key(&group.key()) {
         first_seen.push((group.key(), group.code()));
     }
     if !first_seen.is_empty() {
@@ -157,12 +166,20 @@ pub async fn pin_group(
     Ok(found)
 }
 
+/// A name, and the hash that is trusted under it.
+pub(crate) type Pin = (String, [u8; 32]);
+
+/// All that is trusted with a group as it is now.
+pub(crate) fn pins_of(group: PinGroup<'_>, definitions: &[ToolDefinition]) -> Vec<Pin> {
+    let pins = definitions.iter().map(|definition| (definition.name.to_string(), definition.hash()));
+    pins.chain([(group.key(), group.code())]).collect()
+}
+
 /// Trusts a group as it is now.
 pub async fn trust_group(
     group: PinGroup<'_>,
     definitions: &[ToolDefinition],
     trusted: &dyn TrustStore,
 ) -> Result<(), TrustStoreError> {
-    let pins = definitions.iter().map(|definition| (definition.name.to_string(), definition.hash()));
-    trusted.put(pins.chain([(group.key(), group.code())]).collect()).await
+    trusted.put(pins_of(group, definitions)).await
 }

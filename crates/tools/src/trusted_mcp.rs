@@ -1,11 +1,11 @@
 //! MCP servers whose definitions are pinned: a tool that describes itself anew is not offered until it is trusted.
 
+use crate::awaiting::Offer;
 use crate::mcp::{McpServerStatus, McpServers, McpSet, McpSettings};
 use crate::registry::ToolProvider;
 use crate::schema::InputSchema;
-use crate::skill::TrustError;
 use crate::tool::{CallContext, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
-use crate::trust::{PinGroup, PinnedGroup, TrustStore, pin_group, trust_group};
+use crate::trust::{PinGroup, PinnedGroup, TrustStore, TrustStoreError, pin_group, trust_group};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,13 +30,23 @@ struct Pins(watch::Sender<Pinned>);
 #[derive(Default)]
 struct Pinned {
     all: HashMap<String, [u8; 32]>,
+    /// What trusted tools say of themselves: of those that changed it is what they said.
+    descriptions: HashMap<String, String>,
     /// The last change of what is offered that was looked at.
     seen: u64,
 }
 
 impl Pins {
-    fn put(&self, all: HashMap<String, [u8; 32]>) {
-        self.0.send_modify(|pinned| pinned.all = all);
+    fn put(&self, all: HashMap<String, [u8; 32]>, offered: &[ToolDefinition]) {
+        self.0.send_modify(|pinned| {
+            pinned.all = all;
+            for definition in offered {
+                let name = definition.name.as_str();
+                if pinned.all.get(name) == Some(&definition.hash()) {
+                    pinned.descriptions.insert(name.to_owned(), definition.description.clone());
+                }
+            }
+        });
     }
 
     fn has_seen(&self, change: u64) {
@@ -65,15 +75,29 @@ impl TrustedMcp {
         &*self.trusted
     }
 
-    pub(crate) async fn trust(&self, server: &str) -> Result<(), TrustError> {
-        let mut theirs = self.set.definitions();
-        theirs.retain(|definition| definition.name.skill() == server);
-        if theirs.is_empty() {
-            return Err(TrustError::NoSkill(server.to_owned()));
-        }
-        trust_group(PinGroup::Server(server), &theirs, &*self.trusted).await?;
-        self.pins.put(self.trusted.all().await?);
+    /// The names that tools of servers begin with.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.set.definitions().into_iter().map(|definition| definition.name.skill().to_owned())
+    }
+
+    /// What this server offers now; `None` while it offers nothing.
+    pub(crate) fn offer<'a>(&self, server: &'a str) -> Option<Offer<'a>> {
+        let mut definitions = self.set.definitions();
+        definitions.retain(|definition| definition.name.skill() == server);
+        let group = PinGroup::Server(server);
+        (!definitions.is_empty()).then_some(Offer { group, definitions, code: None })
+    }
+
+    /// Trusts this offer, whatever the server says by now.
+    pub(crate) async fn trust(&self, offer: &Offer<'_>) -> Result<(), TrustStoreError> {
+        trust_group(offer.group, &offer.definitions, &*self.trusted).await?;
+        self.pins.put(self.trusted.all().await?, &offer.definitions);
         Ok(())
+    }
+
+    /// What this tool said of itself when it was trusted, as far as this process saw it.
+    pub(crate) fn trusted_description(&self, definition: &ToolDefinition) -> Option<String> {
+        self.pins.0.borrow().descriptions.get(definition.name.as_str()).cloned()
     }
 
     /// Waits until everything that is offered now was compared with what is trusted.
@@ -118,7 +142,7 @@ async fn pin_first_seen(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pi
         let change = *changes.borrow_and_update();
         match pin(&set, &*trusted).await {
             Ok((all, found)) => {
-                pins.put(all);
+                pins.put(all, &set.definitions());
                 for name in found.changed {
                     tracing::warn!(tool = %name, "An MCP tool changed since it was trusted and is not offered; `cortex skill trust {}` offers it again", name.skill());
                 }
@@ -138,7 +162,7 @@ async fn pin_first_seen(set: Arc<McpSet>, trusted: Arc<dyn TrustStore>, pins: Pi
 async fn pin(
     set: &McpSet,
     trusted: &dyn TrustStore,
-) -> Result<(HashMap<String, [u8; 32]>, PinnedGroup), crate::trust::TrustStoreError> {
+) -> Result<(HashMap<String, [u8; 32]>, PinnedGroup), TrustStoreError> {
     let mut all = PinnedGroup::default();
     for (server, definitions) in set.listed() {
         let found = pin_group(PinGroup::Server(&server), &definitions, trusted).await?;

@@ -1,16 +1,17 @@
 //! The client's side of `/api/v2/tools`.
 
 use super::{Client, ClientError};
-use crate::ToolList;
+use crate::{ToolList, ToolTrustRequest};
 
 impl Client {
     pub async fn tools(&self) -> Result<ToolList, ClientError> {
         self.get("/api/v2/tools", &()).await
     }
 
-    /// Trusts a skill or an MCP server as it is now.
-    pub async fn trust_tools(&self, id: &str) -> Result<(), ClientError> {
-        self.silent_command(&format!("/api/v2/tools/{}/trust", path_segment(id))).await
+    /// Trusts a skill or an MCP server as it was shown with this digest.
+    pub async fn trust_tools(&self, id: &str, digest: &str) -> Result<(), ClientError> {
+        let request = ToolTrustRequest { digest: digest.to_owned() };
+        self.silent_post(&format!("/api/v2/tools/{}/trust", path_segment(id)), &request).await
     }
 }
 

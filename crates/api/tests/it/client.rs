@@ -78,8 +78,10 @@ async fn a_command_says_everything_with_its_address() {
 #[tokio::test]
 async fn an_answer_without_a_body_is_an_answer() {
     let (client, asked) = answering("204 No Content", "", "");
-    client.trust_tools("a/b").await.unwrap();
-    assert!(asked.join().unwrap().starts_with("POST /api/v2/tools/a%2Fb/trust HTTP/1.1\r\n"));
+    client.trust_tools("a/b", "0f").await.unwrap();
+    let asked = asked.join().unwrap();
+    assert!(asked.starts_with("POST /api/v2/tools/a%2Fb/trust HTTP/1.1\r\n"));
+    assert!(asked.ends_with("\r\n\r\n{\"digest\":\"0f\"}"), "{asked}");
     let (client, _) = answering("404 Not Found", "", r#"{"error":"not_found"}"#);
     let refused = client.revoke_grant(&"grt_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap()).await;
     assert!(matches!(refused, Err(ClientError::Api { status: 404, .. })), "{refused:?}");

@@ -1,5 +1,6 @@
 //! `cortex skill`.
 
+mod awaiting;
 mod check;
 mod list;
 mod new;
@@ -10,7 +11,7 @@ use crate::assemble;
 use crate::config::{Settings, Undeclared};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
-use cortex_tools::{Mutation, SkillOptions, SkillProblem, SkillSet};
+use cortex_tools::{Mutation, SeenTrust, SkillOptions, SkillProblem, SkillSet};
 use std::path::PathBuf;
 
 /// Write, check and run skills, and see what the assistant can do
@@ -39,11 +40,19 @@ pub(crate) fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-/// Whether every skill of skillDirs would load.
+/// Whether every skill of skillDirs would load. Code that is not trusted does not run.
 pub(super) fn check_all(context: &Context) -> Result<(), Failure> {
     let (_, options) = configured(context)?;
-    let (_, problems) = context.client_runtime()?.block_on(SkillSet::survey(&options));
+    // A start tells what is wrong with the database, and mends what can be mended; without the pins nothing may run.
+    let Ok(trusted) = SeenTrust::of(&context.home()?.database()) else { return Ok(()) };
+    let (_, problems) = context.client_runtime()?.block_on(SkillSet::survey(&options, &trusted));
     if problems.is_empty() { Ok(()) } else { Err(Failure::Skills(problems)) }
+}
+
+/// What this home trusts, whether or not a server runs.
+fn trusted_here(context: &Context) -> Result<SeenTrust, Failure> {
+    SeenTrust::of(&context.home()?.database())
+        .map_err(|error| Failure::Coded { code: "storage_unavailable", message: error.to_string() })
 }
 
 /// What server.json says about skills.

@@ -160,7 +160,7 @@ fn the_help_of_a_group_names_its_actions() {
           check  Look at a skill as a start of the server would: exit 1 when it would not load
           new    Make a skill to start from: a folder with manifest, code and types
           run    Run one tool of a skill in an engine of its own, and print what it gives
-          trust  Trust a skill or an MCP server as it is now, after its tools changed
+          trust  Trust a skill or an MCP server after its tools changed, as it is shown
           help   Print this message or the help of the given subcommand(s)
 
         Options:

@@ -156,7 +156,27 @@ fn a_changed_skill_is_held_back_until_it_is_trusted_with_or_without_a_server() {
         if !runs {
             cortex.run(&["stop"]);
         }
-        check(&cortex.run(&["skill", "trust", "s"]), 0, "trusted s\n", "");
+        let stale = cortex.run(&["skill", "trust", "s", "--digest", "0f"]);
+        let why = "cortex: conflict: \"s\" is not what was shown any more, so nothing was trusted; \
+                   `cortex skill trust s` shows it as it is now and trusts that\n";
+        check(&stale, 1, "", why);
+        let list = cortex.json(&["skill", "list", "--json"]);
+        let row = &list["awaitingTrust"][0];
+        let (code, digest) = (row["code"]["sha256"].as_str().unwrap(), row["digest"].as_str().unwrap());
+        let shown = format!("  the code in [SKILLS]/s, SHA-256 {code}\n    may reach: every public host\n");
+        let listed = cortex.run(&["skill", "list"]).stdout;
+        let folder = cortex.beside("skills");
+        let listed = listed.replace(folder.to_str().unwrap(), "[SKILLS]");
+        let exactly = format!("  `cortex skill trust s --digest {digest}` trusts exactly this\n");
+        assert!(listed.ends_with(&format!("waiting for trust: s\n{shown}{exactly}")), "{listed}");
+        let trusted = cortex.run(&["skill", "trust", "s", "--digest", digest]);
+        let told = trusted.stderr.replace(folder.to_str().unwrap(), "[SKILLS]");
+        assert_eq!((trusted.code, trusted.stdout.as_str()), (Some(0), "trusted s\n"), "{told}");
+        assert_eq!(told, format!("s is trusted with:\n{shown}"));
+        if runs {
+            let why = "nothing of s changed since it was trusted\n";
+            check(&cortex.run(&["skill", "trust", "s"]), 0, "trusted s\n", why);
+        }
         if !runs {
             cortex.run(&["start"]);
         }
@@ -251,4 +271,19 @@ fn a_skill_that_is_wrong_stops_the_start_with_file_and_line() {
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn the_check_before_a_start_runs_no_code_that_is_not_trusted() {
+    let cortex = with_skills();
+    write_skill(&cortex, "s", "description: 'd', mutatesState: false");
+    let cortex = cortex.started();
+    cortex.run(&["stop"]);
+    // Were it run, it would not load.
+    std::fs::write(cortex.beside("skills/s/main.ts"), "throw new Error('it ran');\n").unwrap();
+    let list = cortex.json(&["skill", "list", "--json"]);
+    assert!(list["heldBack"][0].as_str().unwrap().contains("its code changed"), "{list}");
+    let started = cortex.run(&["start"]);
+    assert_eq!(started.code, Some(0), "{}", started.stderr);
+    assert!(!started.stderr.contains("it ran"), "{}", started.stderr);
 }

@@ -81,11 +81,23 @@ async fn a_skill_that_changed_is_held_back_until_it_is_trusted() {
         lines.len() == 1 && line.starts_with("skill notes: ") && line.contains("its code changed"),
         "{lines:?}"
     );
-    let trusted = server.post("/api/v2/tools/notes/trust", &json!({})).await;
+    let rows = changed["awaitingTrust"].as_array().unwrap();
+    let (row, code) = (&rows[0], &rows[0]["code"]);
+    assert_eq!((rows.len(), &row["name"], &row["tools"]), (1, &json!("notes"), &json!([])));
+    assert_eq!(code["folder"], json!(skills.path().join("notes")));
+    assert_eq!((code["sha256"].as_str().unwrap().len(), &code["hosts"]), (64, &Value::Null));
+    let shown = json!({ "digest": row["digest"] });
+    write_skill(skills.path(), "Reads, and does worse.");
+    server.restart().await;
+    let refused = server.post("/api/v2/tools/notes/trust", &shown).await;
+    assert_eq!((refused.status, &refused.json()["error"]), (409, &json!("conflict")), "{}", refused.text());
+    write_skill(skills.path(), "Reads, and tells its maker.");
+    server.restart().await;
+    let trusted = server.post("/api/v2/tools/notes/trust", &shown).await;
     assert_eq!((trusted.status, trusted.text().as_str()), (204, ""));
     let offered = tools(&server).await;
     assert_eq!(named(&offered, "notes.read").unwrap()["description"], "Reads, and tells its maker.");
-    assert_eq!(offered["heldBack"], json!([]));
+    assert_eq!((&offered["heldBack"], &offered["awaitingTrust"]), (&json!([]), &json!([])));
     server.restart().await;
     assert!(named(&tools(&server).await, "notes.read").is_some(), "trust lasts");
 }
@@ -94,7 +106,7 @@ async fn a_skill_that_changed_is_held_back_until_it_is_trusted() {
 async fn nothing_that_is_not_there_can_be_trusted() {
     let server = ServerSetup::echoing().start().await;
     for id in ["nobody", "time", "notes.read", "..", "%00"] {
-        let answer = server.post(&format!("/api/v2/tools/{id}/trust"), &json!({})).await;
+        let answer = server.post(&format!("/api/v2/tools/{id}/trust"), &json!({ "digest": "0f" })).await;
         assert_eq!(answer.seen(), (404, json!({ "error": "not_found" })), "{id}");
     }
 }

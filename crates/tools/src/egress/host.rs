@@ -123,6 +123,15 @@ impl FromStr for HostPattern {
     }
 }
 
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(host) => write!(f, "{host}"),
+            Self::Below(parent) => write!(f, "*.{parent}"),
+        }
+    }
+}
+
 /// A name without the dot of the root, so that `example.org.` is `example.org`.
 pub(super) fn without_root(host: Host<String>) -> Host<String> {
     match host {

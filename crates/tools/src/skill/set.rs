@@ -10,9 +10,10 @@ use super::program;
 use super::wire::EngineSetup;
 use super::worker::LivingThreads;
 use super::{SkillIsolation, SkillOptions};
+use crate::awaiting::{NewCode, NewOffer, Offer, awaiting, hex};
 use crate::registry::ToolProvider;
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
-use crate::trust::{PinGroup, TrustStore, TrustStoreError, is_other_code, pin_group, trust_group};
+use crate::trust::{PinGroup, SeenTrust, TrustStore, TrustStoreError, is_other_code, pin_group, trust_group};
 use async_trait::async_trait;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -53,6 +54,11 @@ pub struct SkillSet {
 pub enum TrustError {
     #[error("there is no skill {0:?}")]
     NoSkill(String),
+    /// A person decides about what was shown, and this is something else.
+    #[error(
+        "{0:?} is not what was shown any more, so nothing was trusted; `cortex skill trust {0}` shows it as it is now and trusts that"
+    )]
+    NotAsShown(String),
     /// It was not started while its code was not trusted, and now it cannot be.
     #[error("{0}")]
     Broken(String),
@@ -86,9 +92,9 @@ impl SkillSet {
     }
 
     /// The skills of the configured folders as far as they are in order, and what is wrong with the others. Nothing
-    /// is pinned.
-    pub async fn survey(options: &SkillOptions) -> (Self, Vec<SkillProblem>) {
-        Self::read(options, &HashMap::new()).await
+    /// is pinned, and code that is not trusted does not run.
+    pub async fn survey(options: &SkillOptions, trusted: &SeenTrust) -> (Self, Vec<SkillProblem>) {
+        Self::read(options, trusted.pins()).await
     }
 
     /// Code that is another one than these pins have is not started.
@@ -125,8 +131,25 @@ impl SkillSet {
         dir: &Path,
         options: &SkillOptions,
     ) -> Result<(Self, Vec<SkillProblem>), Vec<SkillProblem>> {
+        Self::read_folder(dir, options, &HashMap::new()).await
+    }
+
+    /// The same for whoever decides about it: code that is not trusted does not run.
+    pub async fn look_at_folder(
+        dir: &Path,
+        options: &SkillOptions,
+        trusted: &SeenTrust,
+    ) -> Result<Self, Vec<SkillProblem>> {
+        Self::read_folder(dir, options, trusted.pins()).await.map(|(skills, _)| skills)
+    }
+
+    async fn read_folder(
+        dir: &Path,
+        options: &SkillOptions,
+        known: &HashMap<String, [u8; 32]>,
+    ) -> Result<(Self, Vec<SkillProblem>), Vec<SkillProblem>> {
         let folder = SkillFolder::open(dir).map_err(|problem| vec![problem])?;
-        let (skill, findings) = open(&folder, options, &HashMap::new()).await?;
+        let (skill, findings) = open(&folder, options, known).await?;
         let skills = BTreeMap::from([(skill.manifest.id.clone(), skill)]);
         Ok((Self { skills, trusted_since: RwLock::default() }, findings))
     }
@@ -153,6 +176,24 @@ impl SkillSet {
             self.trusted_since.write().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), tools);
         }
         Ok(())
+    }
+
+    /// What this skill offers now.
+    pub(crate) fn offer<'a>(&self, id: &'a str) -> Option<Offer<'a>> {
+        let skill = self.skills.get(id)?;
+        let code = NewCode {
+            folder: skill.folder.components().collect(),
+            sha256: hex(&skill.code),
+            hosts: skill.manifest.permissions.hosts.clone(),
+        };
+        let group = PinGroup::Skill(id, skill.code);
+        Some(Offer { group, definitions: self.tools_of(skill), code: Some(code) })
+    }
+
+    /// What of these skills waits for trust.
+    pub fn awaiting_trust(&self, trusted: &SeenTrust) -> Vec<NewOffer> {
+        let row = |id: &String| awaiting(id, self.offer(id).into_iter().collect(), trusted.pins(), |_| None);
+        self.skills.keys().filter_map(row).collect()
     }
 
     /// What it lists, as it is trusted now.

@@ -236,7 +236,7 @@ fn reads_nothing(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
     server.terminate(Duration::from_secs(10))?;
     let server = home.started()?;
     let target = super::target::Target { port: server.port, server, home };
-    target.ask(&super::wire::Request::post("/api/v2/tools/notes/trust", &json!({})).owner())?;
+    target.trust("notes")?;
     let answer = |word: &str| -> Result<serde_json::Value> {
         target.ingest(KEY, &Said { topic: word, ..Said::at_terminal(word, word) })?;
         target.wait_for_message(KEY, "cli", |message| message["topicKey"] == word)

@@ -5,7 +5,6 @@ use super::child::python;
 use super::far_side::{FarSide, calls, last_message, says};
 use super::judgement::Judgement;
 use super::target::{Arena, Said, Setup, Target};
-use super::wire::Request;
 use crate::faults::Extent;
 use crate::faults::http::KEY;
 use anyhow::Result;
@@ -295,7 +294,7 @@ fn added_later(arena: &Arena, judgement: &mut Judgement) -> Result<()> {
             target = again(target)?;
         }
     }
-    let trusted = target.ask(&Request::post("/api/v2/tools/two/trust", &json!({})).owner())?;
+    let trusted = target.trust("two")?;
     judgement.control(trusted.code < 300, || format!("{} {}", trusted.code, trusted.text()));
     let (told, _) = listing.call(&target, "trusted", "two__late")?;
     judgement.control(told.contains("told by <late>"), || format!("trusted, it does not run: {told}"));

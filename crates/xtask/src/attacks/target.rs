@@ -93,6 +93,15 @@ impl Target {
         Ok(self.ask(&Request::get(path).owner())?.json())
     }
 
+    /// Trusts a skill or an MCP server as it is shown now.
+    pub(crate) fn trust(&self, name: &str) -> Result<Answer> {
+        let tools = self.owner_get("/api/v2/tools")?;
+        let row = tools["awaitingTrust"].as_array().into_iter().flatten().find(|row| row["name"] == name);
+        let digest = row.map(|row| row["digest"].clone()).unwrap_or_default();
+        let path = format!("/api/v2/tools/{name}/trust");
+        self.ask(&Request::post(&path, &json!({ "digest": digest })).owner())
+    }
+
     /// Hands an event in by `/ingest`, with this key.
     pub(crate) fn ingest(&self, key: &str, event: &Said<'_>) -> Result<Answer> {
         let body = json!({

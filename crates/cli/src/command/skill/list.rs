@@ -1,14 +1,14 @@
 //! `cortex skill list`.
 
-use super::{asks_first, configured};
+use super::{asks_first, awaiting, configured, trusted_here};
 use crate::config::Settings;
 use crate::context::Context;
-use crate::escape::{one_line, value};
+use crate::escape::{for_log, one_line, shell_word, value};
 use crate::exit::{Exit, Failure};
 use crate::terminal::talk;
 use crate::{connect, daemon};
 use cortex_api::{ClientError, ToolList, ToolRow};
-use cortex_tools::{SkillOptions, SkillSet};
+use cortex_tools::{SeenTrust, Skill, SkillOptions, SkillSet, SkillState};
 
 /// List the tools that can be called, and what keeps others from it
 ///
@@ -23,15 +23,16 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
         Ok(mut list) => {
             // Only the server of this home has the skillDirs of this home.
             if daemon::listening(&context.home()?).is_some_and(|own| own.url() == client.base_url()) {
-                let (settings, options) = configured(context)?;
-                list.held_back.extend(runtime.block_on(not_loaded(&list, &settings, &options)));
+                let (_, options) = configured(context)?;
+                let trusted = trusted_here(context)?;
+                list.held_back.extend(runtime.block_on(not_loaded(&list, &options, &trusted)));
             }
             list
         }
         Err(ClientError::Unreachable { .. }) => {
             let (settings, options) = configured(context)?;
             talk("(no server runs; these are the skills of skillDirs)");
-            runtime.block_on(on_disk(&settings, &options))
+            runtime.block_on(on_disk(&settings, &options, &trusted_here(context)?))
         }
         Err(error) => return Err(error.into()),
     };
@@ -40,10 +41,10 @@ pub(crate) fn run(Args {}: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// What a start would load.
-async fn on_disk(settings: &Settings, options: &SkillOptions) -> ToolList {
-    let (skills, problems) = SkillSet::survey(options).await;
+async fn on_disk(settings: &Settings, options: &SkillOptions, trusted: &SeenTrust) -> ToolList {
+    let (skills, problems) = SkillSet::survey(options, trusted).await;
     let rows = skills.skills().flat_map(|skill| {
-        let origin = format!("skill {} {}", skill.manifest.id, skill.manifest.version);
+        let origin = origin(skill);
         skill.tools.iter().map(move |tool| ToolRow {
             name: tool.name.to_string(),
             description: tool.description.clone(),
@@ -51,21 +52,34 @@ async fn on_disk(settings: &Settings, options: &SkillOptions) -> ToolList {
             asks_first: asks_first(tool.mutation, settings),
         })
     });
-    ToolList { items: rows.collect(), held_back: problems.iter().map(ToString::to_string).collect() }
+    let changed = skills.skills().filter_map(|skill| match &skill.state {
+        SkillState::Ready => None,
+        state @ (SkillState::Changed(_) | SkillState::CodeChanged) => {
+            Some(format!("skill {}: {state}", skill.manifest.id))
+        }
+    });
+    ToolList {
+        items: rows.collect(),
+        held_back: changed.chain(problems.iter().map(ToString::to_string)).collect(),
+        awaiting_trust: skills.awaiting_trust(trusted).into_iter().map(cortex_server::untrusted).collect(),
+    }
+}
+
+fn origin(skill: &Skill) -> String {
+    format!("skill {} {}", skill.manifest.id, skill.manifest.version)
 }
 
 /// What lies in skillDirs and the server has not seen, because it came after its start.
-async fn not_loaded(seen: &ToolList, settings: &Settings, options: &SkillOptions) -> Vec<String> {
-    let ToolList { items, held_back } = on_disk(settings, options).await;
-    let mut origins: Vec<String> = items.into_iter().map(|tool| tool.origin).collect();
-    origins.dedup();
-    let is_new = |origin: &String| {
-        let id = origin.split(' ').nth(1).unwrap_or_default();
-        let is_held_back = seen.held_back.iter().any(|line| line.starts_with(&format!("skill {id}:")));
-        !is_held_back && !seen.items.iter().any(|tool| tool.origin == *origin)
+async fn not_loaded(seen: &ToolList, options: &SkillOptions, trusted: &SeenTrust) -> Vec<String> {
+    let (skills, problems) = SkillSet::survey(options, trusted).await;
+    let is_new = |skill: &&Skill| {
+        let (origin, held_back) = (origin(skill), format!("skill {}:", skill.manifest.id));
+        let is_held_back = seen.held_back.iter().any(|line| line.starts_with(&held_back));
+        !is_held_back && !seen.items.iter().any(|tool| tool.origin == origin)
     };
-    let told = |origin: String| format!("{origin}: not loaded yet; `cortex restart` loads it");
-    origins.into_iter().filter(is_new).map(told).chain(held_back).collect()
+    let told = |skill: &Skill| format!("{}: not loaded yet; `cortex restart` loads it", origin(skill));
+    let new = skills.skills().filter(is_new).map(told);
+    new.chain(problems.iter().map(ToString::to_string)).collect()
 }
 
 fn show(list: &ToolList, context: &Context) -> Result<(), Failure> {
@@ -83,6 +97,16 @@ fn show(list: &ToolList, context: &Context) -> Result<(), Failure> {
     }
     for line in &list.held_back {
         terminal.print(&format!("held back: {}", value(line)))?;
+    }
+    for row in &list.awaiting_trust {
+        terminal.print(&format!("waiting for trust: {}", for_log(&row.name)))?;
+        for line in awaiting::lines(row) {
+            terminal.print(&format!("  {line}"))?;
+        }
+        if let (Some(name), Some(digest)) = (shell_word(&row.name), shell_word(&row.digest)) {
+            terminal
+                .print(&format!("  `cortex skill trust {name} --digest {digest}` trusts exactly this"))?;
+        }
     }
     Ok(())
 }
