@@ -96,9 +96,9 @@ pub(crate) fn note_earlier_claim(connection: &Connection, event_seq: i64) -> Res
     connection
         .prepare_cached(
             "INSERT INTO trace_notes(event_seq, number, at, what, detail)
-             SELECT seq, noted.notes, claimed_at, ?2, 'attempt ' || coalesce(attempts, 0)
-             FROM inbox_messages JOIN (SELECT count(*) AS notes FROM trace_notes WHERE event_seq = ?1) AS noted
-             WHERE seq = ?1 AND claimed_at IS NOT NULL AND noted.notes < ?3",
+             SELECT seq, (SELECT count(*) FROM trace_notes WHERE event_seq = ?1) AS notes, claimed_at, ?2,
+               'attempt ' || coalesce(attempts, 0)
+             FROM inbox_messages WHERE seq = ?1 AND claimed_at IS NOT NULL AND notes < ?3",
         )?
         .execute(params![event_seq, NoteKind::Claimed.as_str(), TRACE_NOTES_MAX])?;
     Ok(())
