@@ -127,7 +127,8 @@ async fn learn_source(parts: &Parts, speaker: &Speaker) -> Result<Result<(), Nam
         return Ok(refused);
     }
     let source = speaker.source();
-    let Some(channel) = named(speaker).filter(|channel| *channel != parts.channels.borrow().channel_of(source))
+    let Some(channel) =
+        named(speaker).filter(|channel| *channel != parts.channels.borrow().channel_of(source))
     else {
         return Ok(Ok(()));
     };

@@ -147,7 +147,8 @@ impl World {
         }
         let ours: BTreeSet<i64> = models.schedules.jobs.iter().map(|job| job.id).collect();
         let found = self.store.schedules().due(self.now, u32::MAX).await.map_err(told)?;
-        let found: BTreeSet<i64> = found.jobs.iter().map(|job| job.id).filter(|id| ours.contains(id)).collect();
+        let found: BTreeSet<i64> =
+            found.jobs.iter().map(|job| job.id).filter(|id| ours.contains(id)).collect();
         Ok((found != due).then(|| format!("I10: {found:?} are due instead of {due:?}")))
     }
 }

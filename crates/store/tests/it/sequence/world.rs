@@ -9,8 +9,8 @@ use super::schedule_model::ScheduleModel;
 use cortex_store::{OutboxMessage, PageRequest, StoreError};
 use cortex_testkit::{TempStore, topic};
 use cortex_types::{
-    AcceptedEvent, Approval, ChannelMode, ChannelSetting, ChannelSettings, Event, InboxStatus, Millis, NewEvent,
-    OutboxStatus, TopicRef,
+    AcceptedEvent, Approval, ChannelMode, ChannelSetting, ChannelSettings, Event, InboxStatus, Millis,
+    NewEvent, OutboxStatus, TopicRef,
 };
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::BTreeMap;
