@@ -54,7 +54,7 @@ while waiting or not is_over:
             for frame in list(waiting.values()):
                 socket.send(frame)  # with its id of old: what was accepted before is not asked twice
             while waiting or not is_over:
-                pause = hear(json.loads(socket.recv())) or pause
+                pause = hear(json.loads(socket.recv())) or 1
     except (OSError, WebSocketException) as error:
         print(f"away: {error}", file=sys.stderr)
         time.sleep(pause)

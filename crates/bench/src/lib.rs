@@ -13,6 +13,7 @@ mod fill;
 mod machine;
 mod options;
 mod plot;
+mod process;
 mod report;
 mod run;
 mod sample;

@@ -79,6 +79,8 @@ pub struct BenchOptions {
     pub folder: PathBuf,
     /// The `cortex` program, for what is measured on a process of its own.
     pub program: PathBuf,
+    /// Its command that runs one skill between two pipes.
+    pub skill_host: &'static str,
     /// Where npm put `ws`, if it is to be measured beside.
     pub node_modules: Option<PathBuf>,
 }

@@ -94,15 +94,22 @@ pub fn quote_of_another(metadata_json: &str) -> Option<String> {
     serde_json::to_string(&metadata).ok()
 }
 
-/// Whether a quote is a piece of what was said. Platforms show marks and line breaks in their own way, and cut what is long,
-/// so letters and digits alone are compared.
-pub fn is_piece_of(quote: &str, said: &str) -> bool {
-    let letters = |text: &str| text.chars().filter(|letter| letter.is_alphanumeric()).collect::<String>();
-    let quote = match letters(quote) {
-        none if none.is_empty() => return said.contains(quote.trim()),
-        quote => quote,
-    };
-    letters(said).contains(&quote)
+/// Whether a quote is a piece of something that was said. Platforms show marks and line breaks in their own way, and cut what
+/// is long, so these alone are passed over: whatever else is in the quote was said, or it is not the same.
+pub fn is_piece_of<'a>(quote: &str, said: impl IntoIterator<Item = &'a str>) -> bool {
+    let quote = cut(quote);
+    let wanted = without_marks(&quote);
+    let mut said = said.into_iter();
+    if wanted.is_empty() {
+        return said.any(|said| said.contains(quote.trim()));
+    }
+    said.any(|said| without_marks(said).contains(&wanted))
+}
+
+fn without_marks(text: &str) -> String {
+    let is_mark =
+        |letter: &char| letter.is_whitespace() || letter.is_ascii_punctuation() || matches!(letter, '…' | '•');
+    text.chars().filter(|letter| !is_mark(letter)).collect()
 }
 
 fn quote_lines(metadata_json: Option<&str>, standing: Standing) -> Option<String> {
@@ -330,9 +337,16 @@ mod tests {
             ("at ten", "We meet at nine", false),
             ("👍", "fine 👍", true),
             ("👍", "fine", false),
+            ("• one\n• two", "- one\n- two", true),
+            // Letters that nobody sees are words to a model.
+            ("Done\u{e0073}\u{e0065}\u{e006e}\u{e0064}", "Done.", false),
+            ("Done⠎⠑⠝⠙", "Done.", false),
+            ("Done\u{200b}", "Done\u{200b}!", true),
         ] {
-            assert_eq!(is_piece_of(quote, said), expected, "{quote}");
+            assert_eq!(is_piece_of(quote, ["before", said]), expected, "{quote}");
         }
+        let long = "y".repeat(QUOTED_CHARS_MAX + 10);
+        assert!(is_piece_of(&long, [long.as_str()]) && !is_piece_of("a", []));
     }
 
     #[test]

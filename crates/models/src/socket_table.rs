@@ -215,7 +215,7 @@ mod asked {
         for _ in 0..PACKETS_MAX {
             let mut packet = Vec::with_capacity(PACKET_BYTES);
             socket.recv(&mut packet, 0).ok()?;
-            match read(&packet, &mut found)? {
+            match read(&packet, is_list, &mut found)? {
                 Rest::Follows if is_list => {}
                 Rest::Follows | Rest::Done => return Some(found),
             }
@@ -228,8 +228,9 @@ mod asked {
         Done,
     }
 
-    /// Takes the sockets out of a packet; none when the kernel refused.
-    fn read(mut packet: &[u8], found: &mut Vec<Found>) -> Option<Rest> {
+    /// Takes the sockets out of a packet; none when the kernel refused. One that is asked for a list has none to refuse with: to
+    /// it, no such entry means that it knows no such lists.
+    fn read(mut packet: &[u8], is_list: bool, found: &mut Vec<Found>) -> Option<Rest> {
         const NO_SUCH_ENTRY: i32 = -2;
         while !packet.is_empty() {
             let message = NetlinkMessage::<SockDiagMessage>::deserialize(packet).ok()?;
@@ -245,8 +246,10 @@ mod asked {
                         inode: header.inode,
                     });
                 }
-                NetlinkPayload::Done(_) => return Some(Rest::Done),
-                NetlinkPayload::Error(error) if error.raw_code() == NO_SUCH_ENTRY => return Some(Rest::Done),
+                NetlinkPayload::Done(done) if done.code == 0 => return Some(Rest::Done),
+                NetlinkPayload::Error(error) if !is_list && error.raw_code() == NO_SUCH_ENTRY => {
+                    return Some(Rest::Done);
+                }
                 _ => return None,
             }
             packet = packet.get(length..).unwrap_or_default();

@@ -27,6 +27,7 @@ impl ChannelDesk {
     /// Puts settings in force at once; returns how many waiting messages may no longer leave.
     pub async fn apply(&self, mut settings: ChannelSettings) -> Result<usize, StoreError> {
         let parts = &self.0;
+        let _one_at_a_time = parts.channel_change.acquire().await;
         settings.sources = parts.store.channels().sources().await?;
         let suppressed = parts.store.channels().set_modes(&settings, parts.clock.now()).await?;
         parts.channels.send_replace(Arc::new(settings));
@@ -54,11 +55,7 @@ impl ChannelDesk {
     /// What comes from `source` may be another channel from now on, for a connector that was renamed.
     pub async fn forget_source(&self, source: &str) -> Result<Option<Forgotten>, StoreError> {
         let forgotten = self.0.store.channels().forget_source(source.to_owned(), self.0.clock.now()).await?;
-        self.0.channels.send_modify(|settings| {
-            let mut known = ChannelSettings::clone(settings);
-            known.sources.remove(source);
-            *settings = Arc::new(known);
-        });
+        read_sources(&self.0).await?;
         self.0.arrived.notify_one();
         Ok(forgotten)
     }
@@ -106,18 +103,30 @@ pub(crate) fn check_known(parts: &Parts, speaker: &Speaker) -> Result<(), NameRe
 }
 
 /// The store has learned which channel a speaker is, or knew it before: everybody else knows it now.
-pub(crate) fn note_learned(parts: &Parts, speaker: &Speaker) {
+pub(crate) async fn note_learned(parts: &Parts, speaker: &Speaker) {
     let Some(channel) = named(speaker).filter(|channel| *channel != speaker.source()) else { return };
     if parts.channels.borrow().channel_of(speaker.source()) == channel {
         return;
     }
-    parts.channels.send_modify(|settings| {
-        let mut learned = ChannelSettings::clone(settings);
-        learned.sources.insert(speaker.source().to_owned(), channel.to_owned());
-        *settings = Arc::new(learned);
-    });
+    // What the speaker said is kept. The next event of the source tries again.
+    if let Err(error) = read_sources(parts).await {
+        tracing::error!(%error, source = speaker.source(), "A channel that was learned is not known yet");
+    }
     // What waited for a channel that nobody knew may run now.
     parts.arrived.notify_one();
+}
+
+/// Knows of the channels of sources what the store knows. One after the other: what was learned and what was forgotten in one
+/// commit would else be told in either order.
+async fn read_sources(parts: &Parts) -> Result<(), StoreError> {
+    let _one_at_a_time = parts.channel_change.acquire().await;
+    let sources = parts.store.channels().sources().await?;
+    parts.channels.send_modify(|settings| {
+        let mut known = ChannelSettings::clone(settings);
+        known.sources = sources;
+        *settings = Arc::new(known);
+    });
+    Ok(())
 }
 
 /// Where the channel of a source has another name than the source, it is remembered, once. A name belongs to one source,
@@ -134,7 +143,7 @@ async fn learn_source(parts: &Parts, speaker: &Speaker) -> Result<Result<(), Nam
     };
     let learned = parts.store.channels().learn_source(source.to_owned(), channel.to_owned()).await?;
     if learned.is_ok() {
-        note_learned(parts, speaker);
+        note_learned(parts, speaker).await;
     }
     Ok(learned)
 }

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// Lines of the assistant that a quote is looked for in: people reply to what they see.
 const OWN_WORDS_LOOKED_AT: u32 = 200;
+/// And no more of them than this: a reply is judged while its connector waits.
+const OWN_BYTES_LOOKED_AT: usize = 1024 * 1024;
 
 /// What somebody says, as a door checked it. Where it comes from is the speaker's (`Speaker`), not the event's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl Intake {
         let event = self.new_event(speaker, draft, now);
         let accepted = self.0.store.inbox().accept(event, now).await?;
         if matches!(accepted, AcceptedEvent::Queued(_) | AcceptedEvent::Duplicate { .. }) {
-            channel::note_learned(&self.0, speaker);
+            channel::note_learned(&self.0, speaker).await;
         }
         match &accepted {
             AcceptedEvent::Queued(_) => {
@@ -78,10 +80,13 @@ impl Intake {
         draft: IncomingEvent,
     ) -> Result<IncomingEvent, StoreError> {
         let Some(quote) = quoted_as_own(draft.metadata_json.as_deref()) else { return Ok(draft) };
-        let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
-        let own = self.0.store.history().own_words(topic, OWN_WORDS_LOOKED_AT).await?;
-        if own.iter().any(|said| is_piece_of(&quote, said)) {
-            return Ok(draft);
+        // The word of anybody else is not taken anyway, and costs no look.
+        if speaker.standing().vouches_for_people() {
+            let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
+            let own = self.0.store.history().own_words(topic, OWN_WORDS_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
+            if is_piece_of(&quote, own.iter().map(String::as_str)) {
+                return Ok(draft);
+            }
         }
         let metadata_json = draft.metadata_json.as_deref().and_then(quote_of_another);
         Ok(IncomingEvent { metadata_json, ..draft })

@@ -28,7 +28,7 @@ use cortex_tools::{Registry, RegistryBuilder, RegistryError, ToolDefinition, Too
 use cortex_types::{ChannelSettings, Clock, NewReply};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 /// No lease and no planned retry lies further ahead than this; see `Outbox::clamp_future`.
@@ -45,6 +45,8 @@ pub(crate) struct Parts {
     pub(crate) memory: MemoryDesk,
     /// What each channel may do now.
     pub(crate) channels: watch::Sender<Arc<ChannelSettings>>,
+    /// One change of it at a time, each by what the store has then.
+    pub(crate) channel_change: Semaphore,
     /// Tokens of a prompt and its answer, once the models are known.
     pub(crate) window: OnceLock<u32>,
     /// Rings when an event may have become claimable.
@@ -112,6 +114,7 @@ impl Runtime {
             tools: Arc::new(tools),
             memory,
             channels,
+            channel_change: Semaphore::new(1),
             window,
             arrived,
             answered,

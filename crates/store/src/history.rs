@@ -1,6 +1,7 @@
 //! What was said, on every channel and topic: one history, read by page, by id and by place.
 
 use crate::gardener::BY_PEOPLE;
+use crate::row::readable;
 use crate::{Store, StoreError, topic};
 use cortex_types::{EventId, Millis, SILENCE_MARK, Standing, TopicRef, TurnPlace};
 use rusqlite::types::Value;
@@ -115,13 +116,19 @@ impl History<'_> {
                 );
                 let mut statement = connection.prepare_cached(&sql)?;
                 let rows = statement.query_map(params![topic_id, user_id, limit], |row| row.get(0))?;
-                Ok(rows.collect::<Result<_, _>>()?)
+                readable("turn", rows.map(|row| Ok(row?)))
             })
             .await
     }
 
-    /// The newest `limit` lines that the assistant wrote in a topic without having read what others wrote.
-    pub async fn own_words(&self, topic: TopicRef, limit: u32) -> Result<Vec<String>, StoreError> {
+    /// The newest lines that the assistant wrote in a topic without having read what others wrote: `limit` of them at most,
+    /// and no more once they come to `bytes`.
+    pub async fn own_words(
+        &self,
+        topic: TopicRef,
+        limit: u32,
+        bytes: usize,
+    ) -> Result<Vec<String>, StoreError> {
         self.0
             .read(move |connection| {
                 let Some(topic_id) = topic::find(connection, &topic)? else { return Ok(Vec::new()) };
@@ -129,8 +136,14 @@ impl History<'_> {
                     "SELECT content FROM turns WHERE topic_id = ?1 AND role = 'assistant' AND untrusted = 0
                      ORDER BY id DESC LIMIT ?2",
                 )?;
-                let rows = statement.query_map(params![topic_id, limit], |row| row.get(0))?;
-                Ok(rows.collect::<Result<_, _>>()?)
+                let mut left = bytes;
+                let rows = statement.query_map(params![topic_id, limit], |row| row.get::<_, String>(0))?;
+                let rows = rows.take_while(|row| {
+                    let has_room = left > 0;
+                    left = left.saturating_sub(row.as_ref().map_or(0, String::len));
+                    has_room
+                });
+                readable("turn", rows.map(|row| Ok(row?)))
             })
             .await
     }

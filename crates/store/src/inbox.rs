@@ -225,7 +225,12 @@ enum Head {
 
 fn claim(connection: &Connection, seq: i64, now: Millis) -> Result<Head, StoreError> {
     let steps = step::count(connection, seq)?;
-    trace::note_earlier_claim(connection, seq)?;
+    // One statement, which is undone by itself: a note that cannot be kept holds up nothing.
+    match trace::note_earlier_claim(connection, seq) {
+        Err(error) if error.spoils_batch() => return Err(error),
+        Err(error) => tracing::error!(seq, %error, "An earlier claim of an event is not noted"),
+        Ok(()) => {}
+    }
     let claimed = connection
         .prepare_cached(
             "UPDATE inbox_messages SET status = 'processing', attempts = coalesce(attempts, 0) + 1, claimed_at = ?2,

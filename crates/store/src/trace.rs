@@ -1,6 +1,7 @@
 //! The whole way of an event, put together from its rows and from notes about what went otherwise.
 
 use crate::outbox::{self, OutboxMessage};
+use crate::savepoint::apart;
 use crate::{Store, StoreError, inbox, step};
 use cortex_types::limits::TRACE_NOTES_MAX;
 use cortex_types::{Event, EventId, Millis, Step};
@@ -104,17 +105,29 @@ pub(crate) fn note_earlier_claim(connection: &Connection, event_seq: i64) -> Res
     Ok(())
 }
 
-/// The same for the lease of a message.
+/// The same for the lease of a message, with the attempts that the row counts: it comes before whatever changes them.
 pub(crate) fn note_earlier_lease(connection: &Connection, message_seq: i64) -> Result<(), StoreError> {
     connection
         .prepare_cached(
             "INSERT INTO trace_notes(event_seq, number, at, what, detail)
              SELECT event_seq, (SELECT count(*) FROM trace_notes n WHERE n.event_seq = m.event_seq) AS notes, leased_at, ?2,
-               id || ', attempt ' || attempts
+               id || ', attempt ' || coalesce(attempts, 0)
              FROM outbox_messages m
-             WHERE seq = ?1 AND leased_at IS NOT NULL AND event_seq IS NOT NULL AND notes < ?3",
+             WHERE seq = ?1 AND typeof(leased_at) = 'integer' AND event_seq IS NOT NULL AND notes < ?3",
         )?
         .execute(params![message_seq, NoteKind::Leased.as_str(), TRACE_NOTES_MAX])?;
+    Ok(())
+}
+
+/// A note that cannot be kept holds no message up: where that is damaged, its event may be one that is not there.
+pub(crate) fn apart_from(
+    connection: &Connection,
+    message_seq: i64,
+    note: impl FnOnce() -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    if let Err(error) = apart(connection, note)? {
+        tracing::error!(seq = message_seq, %error, "What became of a message is not noted at its event");
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::capacity::Capacity;
 use crate::health::HealthFlag;
 use crate::open::BUSY_TIMEOUT;
 use crate::outbox::bell::OutboxBell;
+use crate::savepoint;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use fail::fail_point;
 use rusqlite::Connection;
@@ -302,8 +303,10 @@ fn run_in_savepoint(connection: &Connection, job: Box<dyn Job>) -> Ran {
         return Ran { failed: Some(error), answer: Box::new(move |_| job.refuse(refusal)) };
     }
     let mut ran = job.run(connection);
-    // After a full disk SQLite may have rolled everything back already; then there is no savepoint to close.
+    // After a full disk SQLite may have rolled everything back already; then there is no savepoint to close, and what the
+    // request thinks it wrote is gone.
     if connection.is_autocommit() {
+        ran.failed.get_or_insert_with(savepoint::lost);
         return ran;
     }
     let undone = if ran.failed.is_some() { execute(connection, "ROLLBACK TO request") } else { Ok(()) };

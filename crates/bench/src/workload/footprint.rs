@@ -9,6 +9,7 @@ use crate::bed::database;
 use crate::client::{Connection, Socket, Target, on_client_thread};
 use crate::fill::Fill;
 use crate::options::Scale;
+use crate::process::memory_mb;
 use crate::report::{Findings, Goal, Measured, Round, SideFigure, Unit};
 use crate::run::Run;
 use crate::sample::median;
@@ -169,14 +170,8 @@ impl Served {
     }
 
     fn resident_mb(&self) -> Result<f64, BenchError> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let kilobytes = status.lines().find_map(|line| {
-            let value = line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?;
-            value.parse::<f64>().ok()
-        });
-        let kilobytes =
-            kilobytes.ok_or_else(|| BenchError::Broken("the system tells no VmRSS".to_owned()))?;
-        Ok(kilobytes * 1_024.0 / MEGABYTE)
+        memory_mb(self.child.id(), "VmRSS")
+            .ok_or_else(|| BenchError::Broken("the system tells no VmRSS".to_owned()))
     }
 
     /// User and system time so far.

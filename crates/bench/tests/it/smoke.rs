@@ -14,6 +14,7 @@ fn options(folder: &Path) -> BenchOptions {
         scale: Scale::Smoke,
         folder: folder.to_owned(),
         program: PathBuf::from("no-such-program"),
+        skill_host: "no-such-command",
         node_modules: None,
     }
 }
@@ -64,12 +65,6 @@ fn a_re_sent_event_gets_the_recorded_answer_at_the_speed_of_the_door() {
 }
 
 #[test]
-fn a_skill_is_called_beside_a_built_in_that_does_nothing() {
-    let report = smoke(BenchName::ToolCall);
-    assert_eq!((report.figures.len(), report.facts.len()), (2, 1));
-}
-
-#[test]
 fn a_prompt_is_put_together_over_a_long_and_a_short_history() {
     assert_eq!(smoke(BenchName::Context).figures.len(), 2);
 }
@@ -89,8 +84,10 @@ fn growth_is_measured_for_each_operation() {
 }
 
 #[test]
-fn a_server_that_does_not_start_is_an_error_and_not_a_figure() {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(run(BenchName::Footprint, &options(folder.path()), &|_| {}).is_err());
-    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+fn a_program_that_does_not_start_is_an_error_and_not_a_figure() {
+    for name in [BenchName::Footprint, BenchName::ToolCall] {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(run(name, &options(folder.path()), &|_| {}).is_err(), "{name:?}");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "{name:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `cortex bench`.
 
+use crate::assemble::SKILL_HOST;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::home::HomeError;
@@ -73,7 +74,7 @@ fn options(args: &Args) -> Result<BenchOptions, Failure> {
         if args.smoke { (1, 0.3, Scale::Smoke) } else { (args.rounds, args.seconds, Scale::Full) };
     let (rounds, time) = (usize::from(rounds), Duration::from_secs_f64(seconds));
     let node_modules = args.node_modules.clone();
-    Ok(BenchOptions { rounds, time, scale, folder, program, node_modules })
+    Ok(BenchOptions { rounds, time, scale, folder, program, skill_host: SKILL_HOST, node_modules })
 }
 
 fn names() -> clap::builder::PossibleValuesParser {

@@ -4,6 +4,7 @@
 
 mod approval;
 mod backup;
+mod bench;
 mod bot_api;
 mod canary;
 mod channel;

@@ -1,7 +1,6 @@
 //! The claim inside a poll: due rows in order, dead letters sorted out, each row leased to one poller.
 
 use super::{OutboxPoll, QUEUED_COLUMNS, as_queued, mint, suppress};
-use crate::savepoint::apart;
 use crate::trace::{self, NoteKind};
 use crate::{StoreError, channel};
 use cortex_types::{ChannelMode, Delivery, LeaseToken, Millis, NewReply};
@@ -235,9 +234,7 @@ fn lease(
     let reply = connection.prepare_cached(&sql)?.query_row([candidate.seq], |row| Ok(as_queued(row)))??;
     let lease = LeaseToken::from_ulid(mint(now));
     let lease_expires_at = now.after(request.lease);
-    if attempts > 1 {
-        trace::note_earlier_lease(connection, candidate.seq)?;
-    }
+    trace::note_earlier_lease(connection, candidate.seq)?;
     let leased = connection
         .prepare_cached(
             "UPDATE outbox_messages SET status = 'leased', attempts = ?2, lease_token = ?3, lease_expires_at = ?4,
@@ -271,18 +268,17 @@ fn bury(
     reason: &str,
     now: Millis,
 ) -> Result<(), StoreError> {
+    // The attempts count this claim from here on, and it leases nothing.
+    let seq = candidate.seq;
+    trace::apart_from(connection, seq, || trace::note_earlier_lease(connection, seq))?;
     connection
         .prepare_cached(
             "UPDATE outbox_messages SET status = 'dead', attempts = ?2, lease_token = NULL, lease_expires_at = NULL,
-               last_error = CASE WHEN last_error IS NULL THEN ?3 ELSE ?3 || '; last: ' || last_error END,
-               updated_at = ?4 WHERE seq = ?1 AND status IN ('pending', 'leased')",
+               leased_at = NULL, updated_at = ?4,
+               last_error = CASE WHEN last_error IS NULL THEN ?3 ELSE ?3 || '; last: ' || last_error END
+             WHERE seq = ?1 AND status IN ('pending', 'leased')",
         )?
-        .execute(params![candidate.seq, attempts, reason, now.0])?;
+        .execute(params![seq, attempts, reason, now.0])?;
     let Some(event_seq) = candidate.event_seq else { return Ok(()) };
-    // The event may be one that is not there: the message is damaged.
-    let noted = apart(connection, || trace::note(connection, event_seq, now, NoteKind::Dead, reason))?;
-    if let Err(error) = noted {
-        tracing::error!(seq = candidate.seq, %error, "The end of a message is not noted at its event");
-    }
-    Ok(())
+    trace::apart_from(connection, seq, || trace::note(connection, event_seq, now, NoteKind::Dead, reason))
 }

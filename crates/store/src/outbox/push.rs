@@ -1,7 +1,7 @@
 //! What a door needs that pushes messages instead of being polled: their causes, and leases given back unused.
 
 use super::{OutboxMessage, bell, of_event, suppress};
-use crate::{StoreError, channel, inbox};
+use crate::{StoreError, channel, inbox, trace};
 use cortex_types::{Event, EventId, LeaseToken, Millis, OutboxId, TopicRef, is_machine_channel};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -103,10 +103,12 @@ pub(super) fn give_back(
             suppress(connection, seq, &reason, now)?;
             continue;
         }
+        // The attempts may go back to what they were before this lease, and the trace still shows it.
+        trace::apart_from(connection, seq, || trace::note_earlier_lease(connection, seq))?;
         back += connection
             .prepare_cached(
                 "UPDATE outbox_messages SET status = 'pending', attempts = max(attempts - ?2, 0), lease_token = NULL,
-                   lease_expires_at = NULL, updated_at = ?3 WHERE seq = ?1",
+                   lease_expires_at = NULL, leased_at = NULL, updated_at = ?3 WHERE seq = ?1",
             )?
             .execute(params![seq, !returned.was_sent, now.0])?;
     }

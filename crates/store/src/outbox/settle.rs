@@ -161,10 +161,12 @@ pub(super) fn requeue(
     if let Some(reason) = channel::refusal_of_queued(connection, held.event_seq, &held.topic.source)? {
         return Ok(RequeueOutcome::HeldBack(reason));
     }
+    // From here on the attempts are counted anew.
+    trace::note_earlier_lease(connection, held.seq)?;
     connection
         .prepare_cached(
             "UPDATE outbox_messages SET status = 'pending', attempts = 0, next_attempt_at = ?2, lease_token = NULL,
-               lease_expires_at = NULL, updated_at = ?2 WHERE seq = ?1",
+               lease_expires_at = NULL, leased_at = NULL, updated_at = ?2 WHERE seq = ?1",
         )?
         .execute([held.seq, now.0])?;
     note(connection, &held, NoteKind::Requeued, "a person asked for another try", now)?;

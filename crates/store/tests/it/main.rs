@@ -33,5 +33,6 @@ mod size;
 mod skill_db;
 mod summary;
 mod tag;
+mod trace;
 mod turn;
 mod view;
