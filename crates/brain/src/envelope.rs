@@ -107,8 +107,9 @@ pub fn is_piece_of<'a>(quote: &str, said: impl IntoIterator<Item = &'a str>) -> 
 }
 
 fn without_marks(text: &str) -> String {
-    let is_mark =
-        |letter: &char| letter.is_whitespace() || letter.is_ascii_punctuation() || matches!(letter, '…' | '•');
+    let is_mark = |letter: &char| {
+        letter.is_whitespace() || letter.is_ascii_punctuation() || matches!(letter, '…' | '•')
+    };
     text.chars().filter(|letter| !is_mark(letter)).collect()
 }
 

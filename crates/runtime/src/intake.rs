@@ -83,7 +83,8 @@ impl Intake {
         // The word of anybody else is not taken anyway, and costs no look.
         if speaker.standing().vouches_for_people() {
             let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
-            let own = self.0.store.history().own_words(topic, OWN_WORDS_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
+            let own =
+                self.0.store.history().own_words(topic, OWN_WORDS_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
             if is_piece_of(&quote, own.iter().map(String::as_str)) {
                 return Ok(draft);
             }
