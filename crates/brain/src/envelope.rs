@@ -3,11 +3,10 @@
 use crate::trust::UNTRUSTED_START;
 use cortex_types::limits::QUOTED_CHARS_MAX;
 use cortex_types::{
-    ATTACHMENTS_MARK, DOCUMENTS_MARK, Event, OWN_QUOTE_MARK, QUOTE_LINE, QUOTED_MARK, Standing,
+    ATTACHMENTS_MARK, DOCUMENTS_MARK, Event, JsonText, OWN_QUOTE_MARK, QUOTE_LINE, QUOTED_MARK, Standing,
 };
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
 use std::collections::BTreeMap;
 
 /// Attachments that a line names; of the others it says how many there are.
@@ -74,8 +73,8 @@ pub fn forward_apart(text: &str, metadata_json: Option<&str>) -> Option<(String,
     if let Some(ToldQuote::Quote(_)) = envelope.quoted {
         return None;
     }
-    let mut metadata: BTreeMap<String, Box<RawValue>> = serde_json::from_str(metadata_json?).ok()?;
-    let quoted = to_raw_value(&Quote { author, text: cut(text), by_assistant: false }).ok()?;
+    let mut metadata: BTreeMap<String, JsonText> = serde_json::from_str(metadata_json?).ok()?;
+    let quoted = JsonText::of(&Quote { author, text: cut(text), by_assistant: false }).ok()?;
     metadata.insert("quoted".to_owned(), quoted);
     Some((FORWARDED.to_owned(), serde_json::to_string(&metadata).ok()?))
 }
@@ -89,8 +88,8 @@ pub fn quoted_as_own(metadata_json: Option<&str>) -> Option<String> {
 /// The metadata of a message whose quote is not the assistant's own after all.
 pub fn quote_of_another(metadata_json: &str) -> Option<String> {
     let ToldQuote::Quote(quote) = read(Some(metadata_json)).quoted? else { return None };
-    let mut metadata: BTreeMap<String, Box<RawValue>> = serde_json::from_str(metadata_json).ok()?;
-    metadata.insert("quoted".to_owned(), to_raw_value(&Quote { by_assistant: false, ..quote }).ok()?);
+    let mut metadata: BTreeMap<String, JsonText> = serde_json::from_str(metadata_json).ok()?;
+    metadata.insert("quoted".to_owned(), JsonText::of(&Quote { by_assistant: false, ..quote }).ok()?);
     serde_json::to_string(&metadata).ok()
 }
 

@@ -10,10 +10,9 @@ use crate::sparing::AtMost;
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
-use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
+use cortex_types::{ChatRequest, FinishReason, JsonText, TokenUsage, ToolSpec};
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -212,8 +211,8 @@ fn block_pieces(slot: usize, block: Block) -> Vec<Piece> {
             let mut pieces = vec![Piece::ToolStart { slot, id: block.id, name: block.name }];
             // In a stream the block begins with an empty input and its JSON follows.
             let entries = |json: &str| json.strip_prefix('{').map(|rest| !rest.trim_start().starts_with('}'));
-            if let Some(input) = block.input.filter(|input| entries(input.get()) == Some(true)) {
-                pieces.push(Piece::ToolArguments { slot, json: input.get().to_owned() });
+            if let Some(input) = block.input.filter(|input| entries(input.as_str()) == Some(true)) {
+                pieces.push(Piece::ToolArguments { slot, json: input.as_str().to_owned() });
             }
             pieces
         }
@@ -291,7 +290,7 @@ struct Block {
     id: String,
     #[serde(default)]
     name: String,
-    input: Option<Box<RawValue>>,
+    input: Option<JsonText>,
 }
 
 #[derive(Deserialize)]

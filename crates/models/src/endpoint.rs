@@ -7,13 +7,12 @@ use crate::sparing::First;
 use crate::stream::{self, Decoder};
 use crate::{ModelsError, redact, retry_after};
 use bytes::Bytes;
-use cortex_types::Clock;
+use cortex_types::{Clock, JsonText};
 use futures::StreamExt;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -226,20 +225,19 @@ fn versioned(mut base: Url, version: &str) -> Url {
 /// The sentence in an error answer: OpenAI's, Anthropic's and Google's envelopes agree on it.
 fn message_in(body: &str) -> Option<String> {
     let is_list = body.trim_start().starts_with('[');
-    let envelope: Envelope<'_> = if is_list {
+    let envelope: Envelope = if is_list {
         serde_json::from_str::<First<_>>(body).ok()?.0?
     } else {
         serde_json::from_str(body).ok()?
     };
-    let error = envelope.error.get();
+    let error = envelope.error.as_str();
     let told = || Some(serde_json::from_str::<Told>(error).ok()?.message);
     serde_json::from_str(error).ok().or_else(told)
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    error: &'a RawValue,
+struct Envelope {
+    error: JsonText,
 }
 
 #[derive(Deserialize)]

@@ -10,9 +10,8 @@ use crate::sparing::{AtMost, First};
 use crate::stream::Decoder;
 use crate::tool_name;
 use async_trait::async_trait;
-use cortex_types::{ChatRequest, FinishReason, TokenUsage, ToolSpec};
+use cortex_types::{ChatRequest, FinishReason, JsonText, TokenUsage, ToolSpec};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -182,7 +181,7 @@ impl Chunks {
             if let Some(call) = part.function_call {
                 let slot = self.calls;
                 self.calls += 1;
-                let json = call.args.map_or_else(String::new, |args| args.get().to_owned());
+                let json = call.args.map_or_else(String::new, |args| args.as_str().to_owned());
                 pieces.push(Piece::ToolStart { slot, id: call.id, name: call.name });
                 pieces.push(Piece::ToolArguments { slot, json });
             } else if !part.thought {
@@ -251,7 +250,7 @@ struct FunctionCall {
     id: String,
     #[serde(default)]
     name: String,
-    args: Option<Box<RawValue>>,
+    args: Option<JsonText>,
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,9 @@
 //! Reads what is wanted of others' JSON and skips the rest: small values take many times their text once they are built.
 
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use cortex_types::JsonText;
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -15,10 +17,9 @@ impl<T> Default for Loose<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Loose<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Loose<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <&RawValue>::deserialize(deserializer)?.get();
-        Ok(Self(serde_json::from_str(text).ok()))
+        Ok(Self(JsonText::deserialize(deserializer)?.read().ok()))
     }
 }
 
@@ -32,7 +33,7 @@ impl<T> Default for First<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for First<T> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for First<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let list = List { most: 1, rest: Rest::Skipped, of: PhantomData };
         deserializer.deserialize_seq(list).map(|mut items| Self(items.pop()))
@@ -49,7 +50,7 @@ impl<T, const MOST: usize> Default for FirstOf<T, MOST> {
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for FirstOf<T, MOST> {
+impl<'de, T: DeserializeOwned, const MOST: usize> Deserialize<'de> for FirstOf<T, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let list = List { most: MOST, rest: Rest::OnlyReadable, of: PhantomData };
         deserializer.deserialize_seq(list).map(Self)
@@ -66,7 +67,7 @@ impl<T, const MOST: usize> Default for AtMost<T, MOST> {
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for AtMost<T, MOST> {
+impl<'de, T: DeserializeOwned, const MOST: usize> Deserialize<'de> for AtMost<T, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let list = List { most: MOST, rest: Rest::Refused, of: PhantomData };
         deserializer.deserialize_seq(list).map(Self)
@@ -90,7 +91,7 @@ struct List<T> {
     of: PhantomData<T>,
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+impl<'de, T: DeserializeOwned> Visitor<'de> for List<T> {
     type Value = Vec<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

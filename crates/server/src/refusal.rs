@@ -1,6 +1,6 @@
 //! Every refusal as one coded JSON body.
 
-use axum::Json;
+use crate::json::Json;
 use axum::response::{IntoResponse, Response};
 use cortex_api::{ErrorBody, ErrorCode};
 use cortex_store::{Full, StoreError};

@@ -171,6 +171,15 @@ mod tests {
         assert!(check("").unwrap_err().contains("city"), "nothing is an empty object");
     }
 
+    /// What is shown to a person, what is checked and what a tool gets are one value.
+    #[test]
+    fn no_key_stands_for_another_value() {
+        for key in ["$serde_json::private::RawValue", "$serde_json::private::Number"] {
+            let told = check(&format!(r#"{{"city":{{"{key}":"\"https://evil.example\""}}}}"#));
+            assert!(told.as_ref().is_err_and(|told| told.contains("/city")), "{key}: {told:?}");
+        }
+    }
+
     #[test]
     fn a_long_value_is_not_repeated_in_full() {
         let told = check(&format!(r#"{{"city":"a","days":"{}"}}"#, "x".repeat(5_000))).unwrap_err();

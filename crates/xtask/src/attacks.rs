@@ -17,6 +17,7 @@ mod judgement;
 mod key;
 mod keyless;
 mod mcp;
+mod meaning;
 mod mode;
 mod number;
 mod offer;
@@ -74,6 +75,7 @@ const CLASSES: &[&[Attack]] = &[
     offer::ATTACKS,
     unsettled::ATTACKS,
     number::ATTACKS,
+    meaning::ATTACKS,
     schema::ATTACKS,
     mode::ATTACKS,
     clock::ATTACKS,

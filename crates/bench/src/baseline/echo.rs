@@ -1,9 +1,10 @@
 //! Echo: the same router, guard, body parse and field checks as the real route, then an answer without the store.
 
 use crate::client::Routes;
+use axum::Router;
 use axum::routing::post;
-use axum::{Json, Router};
 use cortex_api::{AckAnswer, AckStatus, IngestAnswer, IngestStatus, PollAnswer, PolledMessage};
+use cortex_server::Json;
 use cortex_server::{JsonBody, Refusal, read_event};
 use cortex_types::{EventId, LeaseToken, OutboxId};
 use ulid::Ulid;

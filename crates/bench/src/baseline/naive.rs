@@ -6,12 +6,13 @@
 use super::echo::{accepted, mint};
 use super::keep_like_the_store;
 use crate::BenchError;
+use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use axum::{Json, Router};
 use cortex_api::{ErrorBody, ErrorCode};
 use cortex_runtime::IncomingEvent;
+use cortex_server::Json;
 use cortex_server::{JsonBody, read_event};
 use cortex_types::{Clock, EventId, Millis, SystemClock};
 use rusqlite::{Connection, params};

@@ -5,10 +5,9 @@
 
 use crate::schedule::{Cron, Schedule, end_of_question};
 use crate::visible::{hides, visible_line};
-use cortex_types::Millis;
+use cortex_types::{JsonText, Millis};
 use jiff::tz::TimeZone;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// Longest text from elsewhere that the words repeat.
@@ -72,7 +71,7 @@ fn preview(preview: Option<&str>) -> String {
 
 /// Every argument on a line of its own. JSON keeps a value on its line and in its quotes.
 fn arguments(arguments_json: &str) -> String {
-    match serde_json::from_str::<BTreeMap<String, &RawValue>>(arguments_json) {
+    match serde_json::from_str::<BTreeMap<String, JsonText>>(arguments_json) {
         Ok(arguments) if arguments.is_empty() => "(no arguments)".to_owned(),
         Ok(arguments) => {
             let lines = arguments.iter().map(|(name, value)| {
@@ -81,7 +80,7 @@ fn arguments(arguments_json: &str) -> String {
                     true => name.clone(),
                     false => serde_json::to_string(name).unwrap_or_default(),
                 };
-                format!("{}: {}", visible_line(&name), visible_line(value.get()))
+                format!("{}: {}", visible_line(&name), visible_line(value.as_str()))
             });
             lines.collect::<Vec<_>>().join("\n")
         }

@@ -5,8 +5,8 @@ use super::gateway::{Dispatch, Ended, Line, Resume};
 use super::rest::Rest;
 use super::wire::{DiscordMessage, DiscordUser, Ready};
 use crate::kit::{Ear, Happening, Inbound, PlatformError};
+use cortex_types::JsonText;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// Channels that are looked through after a session was lost: those where somebody spoke last.
@@ -103,7 +103,7 @@ impl DiscordEar {
 
     fn heard(&mut self, dispatch: Dispatch, standing: &mut Standing, me: &str) -> Vec<Inbound> {
         if dispatch.kind == "READY" {
-            match serde_json::from_str::<Ready>(dispatch.data.get()) {
+            match dispatch.data.read::<Ready>() {
                 Ok(ready) => {
                     self.is_lost = false;
                     self.begun = Some(Standing {
@@ -162,7 +162,7 @@ impl DiscordEar {
         let mut missed = Vec::new();
         for _ in 0..PAGES_MAX {
             let path = format!("/channels/{channel}/messages?limit={PAGE}&after={after}");
-            let page = match self.rest.get::<Vec<Box<RawValue>>>(&path).await {
+            let page = match self.rest.get::<Vec<JsonText>>(&path).await {
                 Ok(page) => page,
                 Err(PlatformError::Permanent(reason)) => {
                     tracing::warn!(channel, reason, "what was said while we were away is not shown to us");
@@ -171,8 +171,7 @@ impl DiscordEar {
                 Err(error) => return Err(error),
             };
             let is_last = page.len() < PAGE;
-            let mut messages: Vec<DiscordMessage> =
-                page.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect();
+            let mut messages: Vec<DiscordMessage> = page.iter().filter_map(|raw| raw.read().ok()).collect();
             messages.sort_by_key(|message| message.id.parse::<u64>().unwrap_or(0));
             if let Some(newest) = messages.last() {
                 after.clone_from(&newest.id);

@@ -2,8 +2,7 @@
 
 use super::wire::{DiscordFile, DiscordInteraction, DiscordMessage, DiscordUser};
 use crate::kit::{ChatPlace, Click, Happening, Quote, QuoteKind, RemoteFile, Said};
-use cortex_types::Millis;
-use serde_json::value::RawValue;
+use cortex_types::{JsonText, Millis};
 
 /// The first moment of Discord's ids.
 const EPOCH_MS: u64 = 1_420_070_400_000;
@@ -12,19 +11,19 @@ const REPLY: u8 = 19;
 const COMPONENT: u8 = 3;
 
 /// What a dispatch means; nothing when it is none of our business.
-pub(super) fn happening(kind: &str, data: &RawValue, me: &str) -> Happening {
+pub(super) fn happening(kind: &str, data: &JsonText, me: &str) -> Happening {
     let read = match kind {
-        "MESSAGE_CREATE" => serde_json::from_str(data.get()).map(|message| {
+        "MESSAGE_CREATE" => data.read().map(|message| {
             let message: DiscordMessage = message;
             let is_group = message.guild_id.is_some();
             said(message, is_group, me)
         }),
-        "MESSAGE_UPDATE" => serde_json::from_str(data.get()).map(|message: DiscordMessage| {
+        "MESSAGE_UPDATE" => data.read().map(|message: DiscordMessage| {
             let is_group = message.guild_id.is_some();
             // Discord adds a preview by an update as well; a person's edit has a time.
             if message.edited_timestamp.is_some() { said(message, is_group, me) } else { Happening::Nothing }
         }),
-        "INTERACTION_CREATE" => serde_json::from_str(data.get()).map(click),
+        "INTERACTION_CREATE" => data.read().map(click),
         _ => return Happening::Nothing,
     };
     read.unwrap_or_else(|error| {

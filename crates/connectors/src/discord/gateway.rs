@@ -3,8 +3,8 @@
 use super::rest::Rest;
 use super::wire::{GatewayFrame, Hello};
 use crate::kit::{Heard, PlatformError, Socket};
+use cortex_types::JsonText;
 use serde::Serialize;
-use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) struct Resume {
 pub(super) struct Dispatch {
     pub(super) seq: u64,
     pub(super) kind: String,
-    pub(super) data: Box<RawValue>,
+    pub(super) data: JsonText,
 }
 
 /// Why a line ended.
@@ -111,7 +111,7 @@ async fn greeted(socket: &mut Socket) -> Result<Duration, PlatformError> {
             Heard::Closed(code) => return Err(closed(code).into_error()),
         };
         let hello = read(&text).ok().filter(|frame| frame.op == 10).and_then(|frame| frame.d);
-        let hello = hello.and_then(|raw| serde_json::from_str::<Hello>(raw.get()).ok());
+        let hello = hello.and_then(|raw| raw.read::<Hello>().ok());
         return match hello {
             Some(hello) => Ok(Duration::from_millis(hello.heartbeat_interval.max(100))),
             None => Err(PlatformError::Transient("the gateway greets oddly".to_owned())),
@@ -169,7 +169,7 @@ fn take(frame: GatewayFrame, bring: &mpsc::Sender<Result<Dispatch, Ended>>) -> R
             bring.try_send(Ok(Dispatch { seq, kind, data })).map_err(|_| full())
         }
         (7, _, _, _) => Err(Ended::Reconnect),
-        (9, _, _, may_resume) => Err(match may_resume.as_ref().map(|raw| raw.get()) {
+        (9, _, _, may_resume) => Err(match may_resume.as_ref().map(|raw| raw.as_str()) {
             Some("true") => {
                 Ended::Broken(PlatformError::Transient("the session cannot be taken up yet".to_owned()))
             }

@@ -1,7 +1,7 @@
 //! What the gateway sends, as far as we look at it.
 
+use cortex_types::JsonText;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 /// The outside of everything that comes.
 #[derive(Debug, Deserialize)]
@@ -9,7 +9,7 @@ pub(super) struct GatewayFrame {
     pub(super) op: u8,
     pub(super) s: Option<u64>,
     pub(super) t: Option<String>,
-    pub(super) d: Option<Box<RawValue>>,
+    pub(super) d: Option<JsonText>,
 }
 
 #[derive(Debug, Deserialize)]

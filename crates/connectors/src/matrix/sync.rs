@@ -4,8 +4,8 @@ use super::event::{happening, wants};
 use super::homeserver::{Homeserver, Me};
 use super::wire::{InvitedRoom, JoinedRoom, MessagesAnswer, RoomEvent, StrippedEvent, SyncAnswer, Timeline};
 use crate::kit::{Ear, Happening, Inbound, PlatformError, encoded, query_of};
+use cortex_types::JsonText;
 use serde_json::json;
-use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ impl MatrixEar {
         room: &str,
         timeline: &Timeline,
         since: &str,
-    ) -> Result<Vec<Box<RawValue>>, PlatformError> {
+    ) -> Result<Vec<JsonText>, PlatformError> {
         let mut events = Vec::new();
         let mut from = timeline.prev_batch.clone().filter(|_| timeline.limited);
         for _ in 0..PAGES_MAX {
@@ -133,7 +133,7 @@ impl MatrixEar {
     /// Another event of the room; one that is not shown to us is none.
     async fn event(&self, room: &str, id: &str) -> Result<Option<RoomEvent>, PlatformError> {
         let path = format!("/v3/rooms/{}/event/{}", encoded(room), encoded(id));
-        match self.server.ask::<Box<RawValue>>(self.server.get(&path)).await {
+        match self.server.ask::<JsonText>(self.server.get(&path)).await {
             Ok(raw) => Ok(readable(&raw)),
             Err(PlatformError::Permanent(_)) => Ok(None),
             Err(error) => Err(error),
@@ -156,7 +156,7 @@ impl MatrixEar {
 
 fn invitation(room: &str, invited: &InvitedRoom, me: &Me) -> Option<Happening> {
     let events = invited.invite_state.events.iter();
-    let mut read = events.filter_map(|raw| serde_json::from_str::<StrippedEvent>(raw.get()).ok());
+    let mut read = events.filter_map(|raw| raw.read::<StrippedEvent>().ok());
     let ours = read.find(|event| {
         event.kind == "m.room.member"
             && event.state_key == me.id
@@ -166,10 +166,8 @@ fn invitation(room: &str, invited: &InvitedRoom, me: &Me) -> Option<Happening> {
 }
 
 /// An event that cannot be read must not hold up those behind it.
-fn readable(raw: &RawValue) -> Option<RoomEvent> {
-    serde_json::from_str(raw.get())
-        .inspect_err(|error| tracing::warn!(%error, "an event of an unknown shape is passed over"))
-        .ok()
+fn readable(raw: &JsonText) -> Option<RoomEvent> {
+    raw.read().inspect_err(|error| tracing::warn!(%error, "an event of an unknown shape is passed over")).ok()
 }
 
 /// What was said in a room before we were asked into it was not said to us.

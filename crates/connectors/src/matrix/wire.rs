@@ -1,7 +1,7 @@
 //! What the client-server API sends, as far as we look at it.
 
+use cortex_types::JsonText;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Deserialize)]
@@ -37,7 +37,7 @@ pub(super) struct RoomSummary {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Timeline {
     #[serde(default)]
-    pub(super) events: Vec<Box<RawValue>>,
+    pub(super) events: Vec<JsonText>,
     /// Something lies between the last sync and these events.
     #[serde(default)]
     pub(super) limited: bool,
@@ -53,7 +53,7 @@ pub(super) struct InvitedRoom {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct InviteState {
     #[serde(default)]
-    pub(super) events: Vec<Box<RawValue>>,
+    pub(super) events: Vec<JsonText>,
 }
 
 /// The state of a room as an invitation shows it.
@@ -75,7 +75,7 @@ pub(super) struct Membership {
 #[derive(Debug, Deserialize)]
 pub(super) struct MessagesAnswer {
     #[serde(default)]
-    pub(super) chunk: Vec<Box<RawValue>>,
+    pub(super) chunk: Vec<JsonText>,
     pub(super) end: Option<String>,
 }
 

@@ -29,7 +29,7 @@ pub(super) fn happenings(envelope: &Envelope, me: &Me, now: Millis) -> Vec<Happe
 }
 
 fn payload<'a, T: Deserialize<'a>>(envelope: &'a Envelope) -> Result<T, serde_json::Error> {
-    serde_json::from_str(envelope.payload.as_ref().map_or("null", |raw| raw.get()))
+    serde_json::from_str(envelope.payload.as_ref().map_or("null", |raw| raw.as_str()))
 }
 
 /// A channel, or a thread in it: the message that begins a thread stands in the channel.

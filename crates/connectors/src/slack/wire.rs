@@ -1,7 +1,7 @@
 //! What comes over the socket, as far as we look at it.
 
+use cortex_types::JsonText;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 /// The outside of everything that comes.
 #[derive(Debug, Deserialize)]
@@ -9,7 +9,7 @@ pub(super) struct Envelope {
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) envelope_id: Option<String>,
-    pub(super) payload: Option<Box<RawValue>>,
+    pub(super) payload: Option<JsonText>,
     /// Why the socket ends.
     pub(super) reason: Option<String>,
 }

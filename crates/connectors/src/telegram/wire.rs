@@ -1,18 +1,18 @@
 //! What the Bot API sends, as far as we look at it.
 
+use cortex_types::JsonText;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 /// An update whose number is known though the rest may not be readable.
 #[derive(Debug)]
 pub(super) struct NumberedUpdate {
     pub(super) update_id: i64,
-    body: Box<RawValue>,
+    body: JsonText,
 }
 
 impl NumberedUpdate {
     pub(super) fn read(&self) -> Result<Update, serde_json::Error> {
-        serde_json::from_str(self.body.get())
+        self.body.read()
     }
 }
 
@@ -22,8 +22,8 @@ impl<'de> Deserialize<'de> for NumberedUpdate {
         struct Number {
             update_id: i64,
         }
-        let body = Box::<RawValue>::deserialize(deserializer)?;
-        let number: Number = serde_json::from_str(body.get()).map_err(serde::de::Error::custom)?;
+        let body = JsonText::deserialize(deserializer)?;
+        let number: Number = body.read().map_err(serde::de::Error::custom)?;
         Ok(Self { update_id: number.update_id, body })
     }
 }

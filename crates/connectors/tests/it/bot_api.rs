@@ -1,12 +1,12 @@
 //! A Bot API that the test owns: it hands out updates, keeps every call, and refuses what it is told to refuse.
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
-use cortex_testkit::eventually;
+use cortex_testkit::{Json, eventually};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,7 @@
 //! A Discord that the test owns: a gateway with sessions that can be taken up again, and the REST API.
 
 use crate::ledger::Ledger;
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Query, Request, State};
@@ -8,8 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
-use cortex_testkit::eventually;
+use cortex_testkit::{Json, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

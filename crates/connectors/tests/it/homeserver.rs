@@ -1,13 +1,13 @@
 //! A homeserver that the test owns: rooms, a timeline, invitations, and files.
 
 use crate::ledger::Ledger;
+use axum::Router;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use axum::{Json, Router};
-use cortex_testkit::eventually;
+use cortex_testkit::{Json, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

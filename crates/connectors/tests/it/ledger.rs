@@ -1,11 +1,10 @@
 //! What a platform of the tests was asked, and what it is told to refuse.
 
 use crate::bot_api::Planned;
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use cortex_testkit::eventually;
+use cortex_testkit::{Json, eventually};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};

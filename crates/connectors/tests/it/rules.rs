@@ -3,7 +3,7 @@
 use crate::bot_api::{Planned, TOKEN, group_message, message, press};
 use crate::stage::{ADA, STRANGER, Stage, Wish};
 use cortex_connectors::{PlatformError, Telegram, TelegramSettings};
-use cortex_testkit::{ServerSetup, eventually};
+use cortex_testkit::{Json, ServerSetup, eventually};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -181,9 +181,9 @@ async fn handing_out(message: Value) -> std::net::SocketAddr {
     let waiting = Arc::new(Mutex::new(vec![message]));
     let poll = move || {
         let messages = std::mem::take(&mut *waiting.lock().unwrap());
-        async move { axum::Json(json!({"messages": messages})) }
+        async move { Json(json!({"messages": messages})) }
     };
-    let ack = || async { axum::Json(json!({"ok": true, "status": "delivered"})) };
+    let ack = || async { Json(json!({"ok": true, "status": "delivered"})) };
     let routes = axum::Router::new()
         .route("/outbox/poll", axum::routing::post(poll))
         .route("/outbox/ack", axum::routing::post(ack));

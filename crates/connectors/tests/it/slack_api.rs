@@ -1,14 +1,14 @@
 //! A Slack that the test owns: the Web API, and a socket that sends again what was not acknowledged.
 
 use crate::ledger::Ledger;
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use axum::{Json, Router};
-use cortex_testkit::eventually;
+use cortex_testkit::{Json, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

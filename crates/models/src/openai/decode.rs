@@ -4,10 +4,9 @@ use crate::error::CallError;
 use crate::model::Piece;
 use crate::sparing::{AtMost, First, Loose};
 use crate::stream::Decoder;
-use cortex_types::{FinishReason, TokenUsage};
+use cortex_types::{FinishReason, JsonText, TokenUsage};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use std::fmt;
 
 /// Most tool calls of one answer, and the longest id of one that is told apart.
@@ -47,7 +46,7 @@ impl Decoder for Chunks {
 impl Chunks {
     fn chunk(&mut self, chunk: Chunk) -> Result<Vec<Piece>, CallError> {
         if let Some(error) = chunk.error {
-            return Err(failure(error.get()));
+            return Err(failure(error.as_str()));
         }
         let mut pieces = Vec::new();
         pieces.extend(chunk.usage.map(usage_piece));
@@ -133,7 +132,8 @@ struct Word(String);
 
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let text = JsonText::deserialize(deserializer)?;
+        let json = text.as_str();
         let number = || json.starts_with(|first: char| first == '-' || first.is_ascii_digit());
         match serde_json::from_str(json) {
             Ok(text) => Ok(Self(text)),
@@ -148,7 +148,7 @@ struct Chunk {
     #[serde(default)]
     choices: First<Choice>,
     usage: Option<Usage>,
-    error: Option<Box<RawValue>>,
+    error: Option<JsonText>,
 }
 
 #[derive(Deserialize)]
@@ -200,7 +200,8 @@ struct Arguments(String);
 
 impl<'de> Deserialize<'de> for Arguments {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = <&RawValue>::deserialize(deserializer)?.get();
+        let text = JsonText::deserialize(deserializer)?;
+        let json = text.as_str();
         let is_text = json.starts_with('"');
         let text =
             if is_text { serde_json::from_str(json).map_err(D::Error::custom)? } else { json.to_owned() };

@@ -5,11 +5,12 @@ use crate::mint;
 use cortex_brain::access_count;
 use cortex_store::{FactFilter, KeptAs, PageRequest, VectorsOf};
 use cortex_types::limits::LIST_ROWS_MAX;
-use cortex_types::{Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, Millis};
+use cortex_types::{
+    Fact, FactId, FactOrigin, FactScope, FactSource, FactSourceKind, FactTier, JsonText, Millis,
+};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 /// What an import did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,7 +55,7 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     archived_at: Option<Moment>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    metadata: Option<Box<RawValue>>,
+    metadata: Option<JsonText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -177,7 +178,7 @@ fn line(fact: &Fact) -> Line {
         updated_at: Some(Moment(fact.updated_at)),
         last_accessed_at: Some(Moment(fact.last_accessed_at)),
         archived_at: fact.archived_at.map(Moment),
-        metadata: fact.metadata_json.clone().and_then(|json| RawValue::from_string(json).ok()),
+        metadata: fact.metadata_json.as_deref().and_then(|json| serde_json::from_str(json).ok()),
         idempotency_key: None,
         idempotency_keys: fact.idempotency_keys.clone(),
         unreviewed_in: fact.unreviewed_in.clone(),
@@ -216,7 +217,7 @@ fn fact(line: Line, from: &str, now: Millis) -> Result<Fact, MemoryError> {
         updated_at: line.updated_at.map_or(created_at, |at| at.0),
         last_accessed_at: line.last_accessed_at.map_or(created_at, |at| at.0),
         archived_at: line.archived_at.map(|at| at.0),
-        metadata_json: line.metadata.map(|json| json.get().to_owned()),
+        metadata_json: line.metadata.map(|json| json.as_str().to_owned()),
         idempotency_keys,
         unreviewed_in: line.unreviewed_in,
         origins: origins.chain([imported]).collect(),

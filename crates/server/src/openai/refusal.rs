@@ -1,7 +1,7 @@
 //! A refusal in OpenAI's shape.
 
+use crate::json::Json;
 use crate::refusal::Refusal;
-use axum::Json;
 use axum::response::{IntoResponse, Response};
 use cortex_api::{ErrorCode, OpenAiError, OpenAiRefused};
 use cortex_store::StoreError;

@@ -3,10 +3,10 @@
 use super::inbox::{checked, page};
 use crate::body::JsonBody;
 use crate::fields::Fields;
+use crate::json::Json;
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{

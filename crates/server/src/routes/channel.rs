@@ -2,9 +2,9 @@
 
 use super::inbox::{self, checked};
 use super::outbox_admin;
+use crate::json::Json;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{ChannelInfo, ChannelList, ErrorBody, ErrorCode, ShadowQuery, ShadowReport, ShadowRow};

@@ -4,9 +4,9 @@ use super::gardener::gardener;
 use super::inbox::checked;
 use crate::body::JsonBody;
 use crate::fields::Fields;
+use crate::json::Json;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{

@@ -1,8 +1,8 @@
 //! `POST /v1/embeddings`: vectors of the embedder in use, or of a provider's model.
 
+use crate::json::Json;
 use crate::openai::{ASSISTANT, ErrorKind, OpenAiBody, OpenAiRefusal, relayed};
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;

@@ -2,9 +2,9 @@
 
 use super::memory::exported;
 use crate::body::{JsonBody, TextBody};
+use crate::json::Json;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use cortex_api::{

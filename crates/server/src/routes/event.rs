@@ -3,11 +3,11 @@
 use super::inbox::{self, event_id};
 use super::outbox_admin;
 use crate::auth::Caller;
+use crate::json::Json;
 use crate::live::{Reader, Waiting, watch};
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use cortex_api::{ErrorBody, ErrorCode, EventTrace, TraceEntry, TraceWhat};

@@ -1,9 +1,9 @@
 //! `/api/v2/gardener`: the owner looks at the chores and has one done now.
 
+use crate::json::Json;
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{ErrorBody, ErrorCode, GardenerReport, GardenerRow, GardenerRunAnswer, GardenerThinks};
 use cortex_runtime::{Gardener, GardenerAnswer, GardenerMind, GardenerTaskStatus};

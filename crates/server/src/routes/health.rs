@@ -1,7 +1,7 @@
 //! `/health`, `/healthz`, `/readyz`: open to all, and silent about everything else.
 
+use crate::json::Json;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{Health, HealthStatus};
 use http::StatusCode;

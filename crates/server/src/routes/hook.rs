@@ -3,11 +3,11 @@
 use crate::body;
 use crate::guard::peer;
 use crate::hook::Believed;
+use crate::json::Json;
 use crate::refusal::Refusal;
 use crate::routes::ingest::answered;
 use crate::signature::Doubt;
 use crate::state::{App, AppState};
-use axum::Json;
 use axum::extract::{Path, Request, State};
 use cortex_api::{ErrorBody, ErrorCode, IngestAnswer, IngestStatus};
 use cortex_types::limits::BODY_BYTES_MAX;

@@ -1,9 +1,9 @@
 //! `/api/v2/inbox`: the accepted events, for people.
 
+use crate::json::Json;
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{ErrorBody, ErrorCode, InboxList, InboxQuery, InboxRow};

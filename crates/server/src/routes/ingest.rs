@@ -3,11 +3,11 @@
 use crate::auth::Caller;
 use crate::body::JsonBody;
 use crate::fields::Fields;
+use crate::json::Json;
 use crate::moment::{BadMoment, parse_iso};
 use crate::refusal::Refusal;
 use crate::speaker;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{ErrorBody, ErrorCode, IngestAnswer, IngestRequest, IngestStatus};
 use cortex_runtime::IncomingEvent;

@@ -3,9 +3,9 @@
 use crate::auth::prefix_of;
 use crate::body::JsonBody;
 use crate::fields::Fields;
+use crate::json::Json;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{ErrorBody, ErrorCode, KeyChoice, KeyInfo, KeyList, KeyRequest, NewKey};
 use cortex_store::{ConnectorKey, Store, StoreError};

@@ -1,11 +1,11 @@
 //! `GET /v1/models`: the assistant first, then what the providers have.
 
+use crate::json::Json;
 use crate::load::Load;
 use crate::openai::{ASSISTANT, OpenAiRefusal, unknown_model};
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{ModelCard, ModelCardList, OpenAiRefused};
 

@@ -1,8 +1,8 @@
 //! `GET /openapi.json`: the one document of every route.
 
 use super::{OPEN_ROUTES, OpenTo};
+use crate::json::Json;
 use crate::openai;
-use axum::Json;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{

@@ -3,10 +3,10 @@
 use crate::auth::Caller;
 use crate::body::JsonBody;
 use crate::fields::Fields;
+use crate::json::Json;
 use crate::load::Load;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{
     AckAnswer, AckRequest, AckStatus, ErrorBody, ErrorCode, NackAnswer, NackRequest, NackStatus, PollAnswer,

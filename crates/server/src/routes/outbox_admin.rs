@@ -1,10 +1,10 @@
 //! `/api/v2/outbox`: messages on their way out, for people.
 
 use super::inbox::{checked, page};
+use crate::json::Json;
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{ErrorBody, ErrorCode, OutboxList, OutboxQuery, OutboxRow};

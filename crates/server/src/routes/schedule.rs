@@ -1,10 +1,10 @@
 //! `/api/v2/schedules`: the owner makes, sees and changes jobs.
 
 use crate::body::JsonBody;
+use crate::json::Json;
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{
     ErrorBody, ErrorCode, RunNowAnswer, ScheduleAnswer, ScheduleList, ScheduleRequest, ScheduleRow, SlotRow,

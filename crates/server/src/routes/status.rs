@@ -1,8 +1,8 @@
 //! `GET /api/v2/status`: the running server, for its owner.
 
+use crate::json::Json;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{ModelStatus, ServerStatus, StorageStatus, WatchdogStatus};
 use cortex_runtime::WatchdogReport;

@@ -2,10 +2,10 @@
 
 use crate::body::JsonBody;
 use crate::fields::Fields;
+use crate::json::Json;
 use crate::path_id::PathId;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::State;
 use cortex_api::{
     AwaitingTrust, CutText, ErrorBody, ErrorCode, ToolEffect, ToolList, ToolRow, ToolTrustRequest,

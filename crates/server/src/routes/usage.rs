@@ -1,9 +1,9 @@
 //! `GET /api/v2/usage`: what the models were asked and what it cost.
 
 use super::inbox::checked;
+use crate::json::Json;
 use crate::refusal::Refusal;
 use crate::state::AppState;
-use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use cortex_api::{ErrorBody, UsageBy, UsageCounts, UsageQuery, UsageReport, UsageRow};

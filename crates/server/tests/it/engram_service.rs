@@ -1,11 +1,11 @@
 //! A whole server whose memory is kept elsewhere: what the service recalls reaches the prompt, and its silence fails nothing.
 
 use crate::sample::{saying, with};
+use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use cortex_runtime::EngramSetting;
-use cortex_testkit::{RunningTestServer, ServerSetup, TestModels, eventually};
+use cortex_testkit::{Json, RunningTestServer, ServerSetup, TestModels, eventually};
 use cortex_types::{FactScope, TopicRef};
 use serde_json::{Value, json};
 use std::net::SocketAddr;

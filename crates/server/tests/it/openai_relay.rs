@@ -1,11 +1,11 @@
 //! Any other model: the client's request goes on to the providers, and their answer comes back as it is.
 
 use crate::openai_parts::streamed;
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
 use cortex_models::{ModelsConfig, ProviderSettings, Timeouts};
-use cortex_testkit::{Answer, RunningTestServer, ServerSetup, TestModels, eventually, offline_models};
+use cortex_testkit::{Answer, Json, RunningTestServer, ServerSetup, TestModels, eventually, offline_models};
 use futures::{StreamExt, stream};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};

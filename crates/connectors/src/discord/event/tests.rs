@@ -1,12 +1,13 @@
 //! What counts as said, and to whom.
 
 use super::*;
+use cortex_types::JsonText;
 use serde_json::{Value, json};
 
 const ME: &str = "99";
 
 fn happened(kind: &str, data: &Value) -> Happening {
-    happening(kind, &serde_json::value::to_raw_value(data).unwrap(), ME)
+    happening(kind, &JsonText::of(data).unwrap(), ME)
 }
 
 fn message(more: Value) -> Value {
