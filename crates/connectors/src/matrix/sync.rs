@@ -82,7 +82,7 @@ impl MatrixEar {
     ) -> Result<Vec<Happening>, PlatformError> {
         let mut events = self.gap(room, &joined.timeline, since).await?;
         events.extend(joined.timeline.events);
-        let events = since_invited(events.iter().filter_map(|raw| readable(raw)).collect(), me);
+        let events = since_invited(events.iter().filter_map(readable).collect(), me);
         let mut heard = Vec::new();
         for event in events {
             let other = match wants(&event, me) {
