@@ -4,11 +4,15 @@
 //! program that is linked with it: the text below that key is parsed again, with a new bound of depth. Whoever may send JSON
 //! could then nest without end, and show one value where another is read.
 
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// JSON that was read once and is whole. It has no spaces, and its numbers are as Rust prints them.
+/// What nests deeper is `null`, so that nothing of it keeps the rest from being read. Below the parser's own bound, and above
+/// that of every reader who refuses what nests deep.
+const DEPTH_MAX: usize = 100;
+
+/// JSON that was read once. It has no spaces, and its numbers are as Rust prints them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JsonText(Box<str>);
 
@@ -38,10 +42,102 @@ impl fmt::Debug for JsonText {
 impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut text = Vec::new();
-        serde_transcode::transcode(deserializer, &mut serde_json::Serializer::new(&mut text))
-            .map_err(D::Error::custom)?;
+        Copy { text: &mut text, depth: 0 }.deserialize(deserializer)?;
         let text = String::from_utf8(text).map_err(D::Error::custom)?;
         Ok(Self(text.into()))
+    }
+}
+
+/// Writes down what it reads.
+struct Copy<'a> {
+    text: &'a mut Vec<u8>,
+    depth: usize,
+}
+
+impl Copy<'_> {
+    fn write<E: Error>(self, value: &(impl Serialize + ?Sized)) -> Result<(), E> {
+        serde_json::to_writer(self.text, value).map_err(E::custom)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Copy<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.depth < DEPTH_MAX {
+            return deserializer.deserialize_any(self);
+        }
+        deserializer.deserialize_ignored_any(IgnoredAny)?;
+        self.write(&())
+    }
+}
+
+impl<'de> Visitor<'de> for Copy<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.write(&())
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.write(&value)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.write(&value)
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.write(&value)
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.write(&value)
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.write(value)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Self { text, depth } = self;
+        text.push(b'[');
+        let first = text.len();
+        loop {
+            let before = text.len();
+            if before > first {
+                text.push(b',');
+            }
+            if list.next_element_seed(Copy { text: &mut *text, depth: depth + 1 })?.is_none() {
+                text.truncate(before);
+                text.push(b']');
+                return Ok(());
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let Self { text, depth } = self;
+        text.push(b'{');
+        let first = text.len();
+        loop {
+            let before = text.len();
+            if before > first {
+                text.push(b',');
+            }
+            // A key is a text, whatever its depth.
+            if entries.next_key_seed(Copy { text: &mut *text, depth: 0 })?.is_none() {
+                text.truncate(before);
+                text.push(b'}');
+                return Ok(());
+            }
+            text.push(b':');
+            entries.next_value_seed(Copy { text: &mut *text, depth: depth + 1 })?;
+        }
     }
 }
 
@@ -53,7 +149,7 @@ impl Serialize for JsonText {
 
 #[cfg(test)]
 mod tests {
-    use super::JsonText;
+    use super::{DEPTH_MAX, JsonText};
     use serde_json::{Value, from_str, to_string};
 
     #[test]
@@ -67,10 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_or_nests_too_deep_is_no_piece() {
-        for broken in ["", "{", r#"{"a": 1"#, "1e999", &"[".repeat(200)] {
+    fn what_is_not_json_is_no_piece() {
+        for broken in ["", "{", r#"{"a": 1"#, "1e999", "[1,]", &"[".repeat(200)] {
             assert!(from_str::<JsonText>(broken).is_err(), "{broken}");
         }
+    }
+
+    #[test]
+    fn what_nests_too_deep_is_cut_off_and_keeps_nothing_beside_it_from_being_read() {
+        let deep = format!(r#"{{"odd":{}{},"even":1}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        let text: JsonText = from_str(&deep).unwrap();
+        assert!(text.as_str().ends_with(r#"],"even":1}"#) && text.as_str().contains("[[[null]]]"));
+        assert_eq!(text.as_str().matches('[').count(), DEPTH_MAX - 1);
+        assert_eq!(text.read::<Value>().unwrap()["even"], 1);
     }
 
     /// The keys by which serde_json's features know their own: none of them may be on in this program, whoever asks for it.

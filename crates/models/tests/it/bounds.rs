@@ -3,7 +3,7 @@
 use crate::far_side::{Act, FarSide, OPENAI_STOP, events, openai_text, response};
 use crate::setup::{ask_listening, config, models, openai_at, profiles, user};
 use cortex_models::{Answered, ModelError, ModelsConfig};
-use cortex_types::limits::{REPLY_BYTES_MAX, TOOL_CALLS_MAX};
+use cortex_types::limits::{REPLY_BYTES_MAX, SCHEMA_DEPTH_MAX, TOOL_CALLS_MAX};
 use cortex_types::{ChatReply, FinishReason};
 
 async fn answer_of(answer: Vec<Act>) -> (Answered, String) {
@@ -104,7 +104,11 @@ async fn arguments_stay_the_text_they_came_as_on_every_wire() {
                 "models": { "pro": "m" } }]);
             let models = models(ModelsConfig { providers: profiles(profile), ..config() }).await;
             let reply = ask_listening(&models, &user("hi")).await.0.outcome.expect(kind);
-            assert_eq!(reply.tool_calls[0].arguments_json, odd, "{kind}");
+            let told = &reply.tool_calls[0].arguments_json;
+            // What nests too deep is cut where every tool refuses it.
+            let is_too_deep = told.contains(&"[".repeat(SCHEMA_DEPTH_MAX))
+                && odd.contains(told.split("null").next().unwrap());
+            assert!(told == odd || is_too_deep, "{kind}: {told}");
         }
     }
 }
