@@ -11,6 +11,7 @@ mod connector;
 mod damage;
 mod damaged_channel;
 mod damaged_message;
+mod damaged_op;
 mod damaged_question;
 mod damaged_row;
 mod damaged_topic;
