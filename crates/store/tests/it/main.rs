@@ -10,6 +10,7 @@ mod claim;
 mod connector;
 mod damage;
 mod damaged_channel;
+mod damaged_fact;
 mod damaged_message;
 mod damaged_op;
 mod damaged_question;
