@@ -30,6 +30,7 @@ mod plan;
 mod poll_order;
 mod populated;
 mod recovery;
+mod room;
 mod sequence;
 mod size;
 mod skill_db;
