@@ -14,8 +14,8 @@ use cortex_types::{
 use metrics::counter;
 use std::sync::Arc;
 
-/// Lines of the assistant that a quote is looked for in: people reply to what they see.
-const OWN_WORDS_LOOKED_AT: u32 = 200;
+/// The newest lines of a topic among which a quote is looked for: people reply to what they see.
+const OWN_LINES_LOOKED_AT: u32 = 400;
 /// And no more of them than this: a reply is judged while its connector waits.
 const OWN_BYTES_LOOKED_AT: usize = 1024 * 1024;
 
@@ -84,7 +84,7 @@ impl Intake {
         if speaker.standing().vouches_for_people() {
             let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
             let own =
-                self.0.store.history().own_words(topic, OWN_WORDS_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
+                self.0.store.history().own_words(topic, OWN_LINES_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
             if is_piece_of(&quote, own.iter().map(String::as_str)) {
                 return Ok(draft);
             }

@@ -121,29 +121,25 @@ impl History<'_> {
             .await
     }
 
-    /// The newest lines that the assistant wrote in a topic without having read what others wrote: `limit` of them at most,
-    /// and no more once they come to `bytes`.
+    /// What the assistant wrote among the newest `lines` of a topic without having read what others wrote, the newest first:
+    /// no more once it comes to `bytes`.
     pub async fn own_words(
         &self,
         topic: TopicRef,
-        limit: u32,
+        lines: u32,
         bytes: usize,
     ) -> Result<Vec<String>, StoreError> {
         self.0
             .read(move |connection| {
                 let Some(topic_id) = topic::find(connection, &topic)? else { return Ok(Vec::new()) };
+                // The bound is on what is looked at, not on what is found: a topic may hold a year of marked answers.
                 let mut statement = connection.prepare_cached(
-                    "SELECT content FROM turns WHERE topic_id = ?1 AND role = 'assistant' AND untrusted = 0
-                     ORDER BY id DESC LIMIT ?2",
+                    "SELECT content FROM turns WHERE topic_id = ?1 AND role = 'assistant' AND untrusted = 0 AND id >=
+                       (SELECT min(id) FROM (SELECT id FROM turns WHERE topic_id = ?1 ORDER BY id DESC LIMIT ?2))
+                     ORDER BY id DESC",
                 )?;
-                let mut left = bytes;
-                let rows = statement.query_map(params![topic_id, limit], |row| row.get::<_, String>(0))?;
-                let rows = rows.take_while(|row| {
-                    let has_room = left > 0;
-                    left = left.saturating_sub(row.as_ref().map_or(0, String::len));
-                    has_room
-                });
-                readable("turn", rows.map(|row| Ok(row?)))
+                let rows = statement.query_map(params![topic_id, lines], |row| row.get::<_, String>(0))?;
+                up_to(bytes, rows.map(|row| Ok(row?)))
             })
             .await
     }
@@ -172,6 +168,20 @@ impl History<'_> {
             })
             .await
     }
+}
+
+/// Texts until they come to `bytes`.
+fn up_to(
+    bytes: usize,
+    texts: impl Iterator<Item = Result<String, StoreError>>,
+) -> Result<Vec<String>, StoreError> {
+    let mut left = bytes;
+    let texts = texts.take_while(|text| {
+        let has_room = left > 0;
+        left = left.saturating_sub(text.as_ref().map_or(0, String::len));
+        has_room
+    });
+    readable("line", texts)
 }
 
 /// `said_in` is the channel of a line: its event's, or that of the other topic it was said in.

@@ -21,6 +21,7 @@ mod file_damage;
 mod full_disk;
 mod group_commit;
 mod hand_over;
+mod history;
 mod inbox;
 mod limit;
 mod mode;
