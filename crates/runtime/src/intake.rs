@@ -80,17 +80,32 @@ impl Intake {
         draft: IncomingEvent,
     ) -> Result<IncomingEvent, StoreError> {
         let Some(quote) = quoted_as_own(draft.metadata_json.as_deref()) else { return Ok(draft) };
-        // The word of anybody else is not taken anyway, and costs no look.
-        if speaker.standing().vouches_for_people() {
-            let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
-            let own =
-                self.0.store.history().own_words(topic, OWN_LINES_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
-            if is_piece_of(&quote, own.iter().map(String::as_str)) {
-                return Ok(draft);
-            }
+        if self.are_own_words(speaker, &draft, &quote).await? {
+            return Ok(draft);
         }
         let metadata_json = draft.metadata_json.as_deref().and_then(quote_of_another);
         Ok(IncomingEvent { metadata_json, ..draft })
+    }
+
+    async fn are_own_words(
+        &self,
+        speaker: &Speaker,
+        draft: &IncomingEvent,
+        quote: &str,
+    ) -> Result<bool, StoreError> {
+        // The word of anybody else is not taken anyway, and costs no look.
+        if !speaker.standing().vouches_for_people() {
+            return Ok(false);
+        }
+        // What comes again is as it was judged first: the history is another one now, and the message is the same.
+        let (source, external_id) = (speaker.source().to_owned(), draft.external_message_id.clone());
+        if let Some(first) = self.0.store.inbox().metadata_of(source, external_id).await? {
+            return Ok(quoted_as_own(Some(&first)).is_some());
+        }
+        let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
+        let said =
+            self.0.store.history().own_words(topic, OWN_LINES_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
+        Ok(is_piece_of(quote, said.iter().map(String::as_str)))
     }
 
     fn new_event(&self, speaker: &Speaker, draft: IncomingEvent, now: Millis) -> NewEvent {

@@ -2,8 +2,10 @@
 
 use crate::gardener::texts;
 use crate::untrusted::{EVIL, NAMED, Scene};
+use cortex_runtime::IncomingEvent;
+use cortex_store::EvictTurns;
 use cortex_testkit::topic;
-use cortex_types::{EventId, GardenerTask, InboxStatus, Speaker};
+use cortex_types::{AcceptedEvent, EventId, GardenerTask, InboxStatus, Millis, Priority, Speaker};
 use serde_json::{Value, json};
 
 const MARK: &str = "words quoted in the message";
@@ -153,4 +155,43 @@ async fn documents_in_a_message_name_no_host_and_teach_nothing() {
         Some("https://evil.example/?q=peanuts"),
         "the person named it"
     );
+}
+
+/// Sends one message twice, with something in between; whether the second was taken for the same.
+async fn is_the_same_after(scene: &Scene, quote: &str, between: impl AsyncFnOnce()) -> bool {
+    let reply = |text: &str| IncomingEvent {
+        external_message_id: "reply".to_owned(),
+        idempotency_key: "reply".to_owned(),
+        topic_key: "home".to_owned(),
+        user_id: "ada".to_owned(),
+        text: text.to_owned(),
+        occurred_at: Millis(1),
+        metadata_json: Some(quoting_the_assistant(quote).to_string()),
+        priority: Priority::Normal,
+    };
+    let accept =
+        async |text| scene.flow.runtime.intake().accept(&Speaker::owner("test"), reply(text)).await.unwrap();
+    let AcceptedEvent::Queued(id) = accept("why?").await else { panic!("it is new") };
+    scene.flow.reaches(&id, InboxStatus::Done).await;
+    between().await;
+    let AcceptedEvent::Duplicate { same_body, .. } = accept("why?").await else { panic!("it came before") };
+    let other = accept("when?").await;
+    assert!(matches!(other, AcceptedEvent::Duplicate { same_body: false, .. }), "{other:?}");
+    same_body
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_comes_again_is_the_same_whatever_became_of_the_words_it_quotes() {
+    let scene = Scene::with_page("").await;
+    say(&scene, "SAY We meet at nine.", &json!({}), InboxStatus::Done).await;
+    let forgotten = is_the_same_after(&scene, "We meet at nine.", async || {
+        let gone = scene.flow.store.gardener().evict_turns(EvictTurns::All, Millis(i64::MAX), 10).await;
+        assert_eq!(gone.unwrap().len(), 4);
+    });
+    assert!(forgotten.await, "its own words then, and nobody's now");
+    let scene = Scene::with_page("").await;
+    let said = is_the_same_after(&scene, "We meet at nine.", async || {
+        say(&scene, "SAY We meet at nine.", &json!({}), InboxStatus::Done).await;
+    });
+    assert!(said.await, "nobody's words then, and its own now");
 }
