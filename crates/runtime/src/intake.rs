@@ -14,8 +14,9 @@ use cortex_types::{
 use metrics::counter;
 use std::sync::Arc;
 
-/// The newest lines of a topic among which a quote is looked for: people reply to what they see.
+/// The newest lines of a topic among which a quote is looked for, and its newest messages: people reply to what they see.
 const OWN_LINES_LOOKED_AT: u32 = 400;
+const OWN_MESSAGES_LOOKED_AT: u32 = 200;
 /// And no more of them than this: a reply is judged while its connector waits.
 const OWN_BYTES_LOOKED_AT: usize = 1024 * 1024;
 
@@ -103,9 +104,14 @@ impl Intake {
             return Ok(quoted_as_own(Some(&first)).is_some());
         }
         let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
-        let said =
-            self.0.store.history().own_words(topic, OWN_LINES_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
-        Ok(is_piece_of(quote, said.iter().map(String::as_str)))
+        let history = self.0.store.history();
+        let said = history.own_words(topic.clone(), OWN_LINES_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
+        if is_piece_of(quote, said.iter().map(String::as_str)) {
+            return Ok(true);
+        }
+        // Questions, what came of them, and notices are no lines of a history.
+        let sent = history.own_messages(topic, OWN_MESSAGES_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
+        Ok(is_piece_of(quote, sent.iter().map(String::as_str)))
     }
 
     fn new_event(&self, speaker: &Speaker, draft: IncomingEvent, now: Millis) -> NewEvent {

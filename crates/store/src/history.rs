@@ -144,6 +144,38 @@ impl History<'_> {
             .await
     }
 
+    /// The texts among the newest `messages` of a topic that its own events led to, so far as neither the event nor anything
+    /// it read is others' words, the newest first: questions and notices stand here alone.
+    pub async fn own_messages(
+        &self,
+        topic: TopicRef,
+        messages: u32,
+        bytes: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let Some(topic_id) = topic::find(connection, &topic)? else { return Ok(Vec::new()) };
+                let mut statement = connection.prepare_cached(
+                    "SELECT m.text, e.standing FROM outbox_messages m JOIN inbox_messages e ON e.seq = m.event_seq
+                     WHERE m.topic_id = ?1 AND e.topic_id = ?1 AND m.seq >= (SELECT min(seq) FROM
+                         (SELECT seq FROM outbox_messages WHERE topic_id = ?1 ORDER BY seq DESC LIMIT ?2))
+                       AND NOT EXISTS (SELECT 1 FROM turn_steps s
+                         WHERE s.event_seq = m.event_seq AND s.kind = 'untrusted_read')
+                     ORDER BY m.seq DESC",
+                )?;
+                let rows = statement.query_map(params![topic_id, messages], |row| {
+                    let standing: String = row.get(1)?;
+                    Ok((standing.parse().is_ok_and(Standing::is_proven), row.get::<_, String>(0)?))
+                })?;
+                let own = rows.filter_map(|row| match row {
+                    Ok((is_proven, text)) => is_proven.then_some(Ok(text)),
+                    Err(error) => Some(Err(error.into())),
+                });
+                up_to(bytes, own)
+            })
+            .await
+    }
+
     /// Where these turns stand among the others of their topics; those that are gone are left out.
     pub async fn places(&self, ids: Vec<i64>) -> Result<Vec<TurnPlace>, StoreError> {
         self.0
