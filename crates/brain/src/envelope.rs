@@ -93,8 +93,9 @@ pub fn quote_of_another(metadata_json: &str) -> Option<String> {
     serde_json::to_string(&metadata).ok()
 }
 
-/// Whether a quote is a piece of something that was said. Platforms show marks and line breaks in their own way, and cut what
-/// is long, so these alone are passed over: whatever else is in the quote was said, or it is not the same.
+/// Whether a quote is a piece of something that was said. Platforms show marks and line breaks in their own way, cut what is
+/// long, and show no place that a link leads to, so these alone are passed over: whatever else is in the quote was said, or
+/// it is not the same.
 pub fn is_piece_of<'a>(quote: &str, said: impl IntoIterator<Item = &'a str>) -> bool {
     let quote = cut(quote);
     let wanted = without_marks(&quote);
@@ -102,7 +103,43 @@ pub fn is_piece_of<'a>(quote: &str, said: impl IntoIterator<Item = &'a str>) -> 
     if wanted.is_empty() {
         return said.any(|said| said.contains(quote.trim()));
     }
-    said.any(|said| without_marks(said).contains(&wanted))
+    said.any(|said| {
+        let is_piece_of = |said: &str| without_marks(said).contains(&wanted);
+        is_piece_of(said) || without_targets(said).is_some_and(|shown| is_piece_of(&shown))
+    })
+}
+
+/// A text as it is shown where its links are: `[docs](https://…)` is `[docs]`. Nothing when there is none.
+fn without_targets(text: &str) -> Option<String> {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("](") {
+        let (before, target) = rest.split_at(at + 1);
+        shown.push_str(before);
+        rest = match end_of_target(target) {
+            Some(end) => &target[end..],
+            None => {
+                shown.push('(');
+                &target[1..]
+            }
+        };
+    }
+    (!shown.is_empty()).then(|| shown + rest)
+}
+
+/// Where the bracket that a text begins with is closed, on the same line.
+fn end_of_target(text: &str) -> Option<usize> {
+    let mut open = 0_usize;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => open += 1,
+            ')' if open == 1 => return Some(at + 1),
+            ')' => open -= 1,
+            '\n' => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 fn without_marks(text: &str) -> String {
@@ -342,6 +379,17 @@ mod tests {
             ("Done\u{e0073}\u{e0065}\u{e006e}\u{e0064}", "Done.", false),
             ("Done⠎⠑⠝⠙", "Done.", false),
             ("Done\u{200b}", "Done\u{200b}!", true),
+            // A link is shown without the place it leads to.
+            (
+                "see the docs and a cat, then",
+                "see [the docs](https://x.example/a_(b)?q=1) and ![a cat](c.png), then",
+                true,
+            ),
+            ("see docs", "see [docs](<https://x.example> \"title\")", true),
+            ("see docs (https://x.example/)", "see [docs](https://x.example/)", true),
+            ("see more", "see [docs](https://x.example/) more", false),
+            ("see [docs]( more", "see [docs]( more", true),
+            ("one two", "[one](x\ntwo)", false),
         ] {
             assert_eq!(is_piece_of(quote, ["before", said]), expected, "{quote}");
         }

@@ -14,8 +14,9 @@ use cortex_types::{
 use metrics::counter;
 use std::sync::Arc;
 
-/// Lines of the assistant that a quote is looked for in: people reply to what they see.
-const OWN_WORDS_LOOKED_AT: u32 = 200;
+/// The newest lines of a topic among which a quote is looked for, and its newest messages: people reply to what they see.
+const OWN_LINES_LOOKED_AT: u32 = 400;
+const OWN_MESSAGES_LOOKED_AT: u32 = 200;
 /// And no more of them than this: a reply is judged while its connector waits.
 const OWN_BYTES_LOOKED_AT: usize = 1024 * 1024;
 
@@ -80,17 +81,37 @@ impl Intake {
         draft: IncomingEvent,
     ) -> Result<IncomingEvent, StoreError> {
         let Some(quote) = quoted_as_own(draft.metadata_json.as_deref()) else { return Ok(draft) };
-        // The word of anybody else is not taken anyway, and costs no look.
-        if speaker.standing().vouches_for_people() {
-            let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
-            let own =
-                self.0.store.history().own_words(topic, OWN_WORDS_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
-            if is_piece_of(&quote, own.iter().map(String::as_str)) {
-                return Ok(draft);
-            }
+        if self.are_own_words(speaker, &draft, &quote).await? {
+            return Ok(draft);
         }
         let metadata_json = draft.metadata_json.as_deref().and_then(quote_of_another);
         Ok(IncomingEvent { metadata_json, ..draft })
+    }
+
+    async fn are_own_words(
+        &self,
+        speaker: &Speaker,
+        draft: &IncomingEvent,
+        quote: &str,
+    ) -> Result<bool, StoreError> {
+        // The word of anybody else is not taken anyway, and costs no look.
+        if !speaker.standing().vouches_for_people() {
+            return Ok(false);
+        }
+        // What comes again is as it was judged first: the history is another one now, and the message is the same.
+        let (source, external_id) = (speaker.source().to_owned(), draft.external_message_id.clone());
+        if let Some(first) = self.0.store.inbox().metadata_of(source, external_id).await? {
+            return Ok(quoted_as_own(Some(&first)).is_some());
+        }
+        let topic = TopicRef { source: speaker.source().to_owned(), topic_key: draft.topic_key.clone() };
+        let history = self.0.store.history();
+        let said = history.own_words(topic.clone(), OWN_LINES_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
+        if is_piece_of(quote, said.iter().map(String::as_str)) {
+            return Ok(true);
+        }
+        // Questions, what came of them, and notices are no lines of a history.
+        let sent = history.own_messages(topic, OWN_MESSAGES_LOOKED_AT, OWN_BYTES_LOOKED_AT).await?;
+        Ok(is_piece_of(quote, sent.iter().map(String::as_str)))
     }
 
     fn new_event(&self, speaker: &Speaker, draft: IncomingEvent, now: Millis) -> NewEvent {

@@ -3,6 +3,10 @@
 //! A door reads numbers in memory. The writer counts what came and went with each commit, and looks at the rows now and
 //! then, because what came and went in other ways is not worth a counter of its own.
 
+mod strangers;
+
+pub(crate) use strangers::count_strangers;
+
 use crate::StoreError;
 use crate::topic::sharer;
 use cortex_types::limits::{RESERVED_DATABASE_BYTES, RESERVED_QUEUED_EVENTS};
@@ -226,27 +230,6 @@ pub(crate) fn arrived(new: &NewEvent) {
     CHANGES.with_borrow_mut(|changes| changes.push(change));
 }
 
-/// What an event of a stranger takes beside its words, roughly: rows of its turn, its topic and its channel, and indexes.
-const STRANGERS_EVENT_BYTES: usize = 2_048;
-/// How often its names stand in those.
-const NAMES_KEPT: usize = 4;
-
-/// An event is kept: if nobody's key stands for its source, it adds itself to what strangers fill. What comes of it does so
-/// by triggers of the schema.
-pub(crate) fn count_strangers(connection: &Connection, new: &NewEvent) -> Result<(), StoreError> {
-    if !is_local(&new.source) {
-        return Ok(());
-    }
-    let names = [&new.source, &new.external_message_id, &new.topic_key, &new.user_id, &new.idempotency_key];
-    let names: usize = names.iter().map(|name| name.len()).sum();
-    let metadata = new.metadata_json.as_ref().map_or(0, String::len);
-    let bytes = STRANGERS_EVENT_BYTES + new.text.len() + metadata + NAMES_KEPT * names;
-    connection
-        .prepare_cached("UPDATE strangers_room SET bytes = bytes + ?1")?
-        .execute([i64::try_from(bytes).unwrap_or(i64::MAX)])?;
-    Ok(())
-}
-
 /// An event of this source waits no more.
 pub(crate) fn left(source: &str) {
     CHANGES.with_borrow_mut(|changes| changes.push(QueueChange::Left { sharer: sharer(source) }));
@@ -310,7 +293,7 @@ impl Capacity {
         if full.is_some() || !is_local(&new.source) {
             return Ok(full);
         }
-        Ok(self.full_of_strangers(new, strangers_bytes(connection)?))
+        Ok(self.full_of_strangers(new, strangers::bytes_mended(connection)?))
     }
 
     /// The limit that keeps out everybody who has no reserve.
@@ -382,10 +365,16 @@ impl Capacity {
             Ok(found) => {
                 *self.queued() = found.queued;
                 self.0.database_bytes.store(found.database_bytes, Ordering::Relaxed);
-                self.0.strangers_bytes.store(found.strangers_bytes, Ordering::Relaxed);
             }
             // The numbers before stand; whoever writes next finds out what is wrong.
             Err(error) => tracing::debug!(%error, "How full the store is cannot be counted now"),
+        }
+        // By itself: the limits of everybody must not hang on one row.
+        match strangers::bytes_mended(connection) {
+            Ok(bytes) => self.0.strangers_bytes.store(bytes, Ordering::Relaxed),
+            Err(error) => {
+                tracing::error!(%error, "What connectors without a key have filled cannot be counted now");
+            }
         }
         let (now, pause) = (self.0.started.elapsed(), began.elapsed() * MEASURE_PART);
         for (due, every) in [(&self.0.due_ms, MEASURE_EVERY), (&self.0.due_soon_ms, MEASURE_OFTEN)] {
@@ -402,12 +391,12 @@ fn millis(time: Duration) -> u64 {
 struct Counted {
     queued: QueuedBySharer,
     database_bytes: u64,
-    strangers_bytes: u64,
 }
 
 /// How much of its limits a database uses, whoever serves it.
 pub(crate) fn measured(connection: &Connection) -> Result<StoreUse, StoreError> {
-    let Counted { queued, database_bytes, strangers_bytes } = counted(connection)?;
+    let Counted { queued, database_bytes } = counted(connection)?;
+    let strangers_bytes = strangers::bytes(connection)?;
     let limits = StoreLimits::none();
     Ok(StoreUse { queued_events: queued.all, database_bytes, strangers_bytes, limits })
 }
@@ -431,14 +420,5 @@ fn counted(connection: &Connection) -> Result<Counted, StoreError> {
     }
     // Pages that were freed are used again before the file grows.
     let pages = number("PRAGMA page_count")?.saturating_sub(number("PRAGMA freelist_count")?);
-    Ok(Counted {
-        queued,
-        database_bytes: pages.saturating_mul(number("PRAGMA page_size")?),
-        strangers_bytes: strangers_bytes(connection)?,
-    })
-}
-
-/// What sources without a key have filled, with what came of it: a number that their rows keep themselves.
-fn strangers_bytes(connection: &Connection) -> Result<u64, StoreError> {
-    Ok(connection.prepare_cached("SELECT bytes FROM strangers_room")?.query_row([], |row| row.get(0))?)
+    Ok(Counted { queued, database_bytes: pages.saturating_mul(number("PRAGMA page_size")?) })
 }

@@ -5,6 +5,7 @@ mod keep;
 mod read;
 mod search;
 
+use read::Legible;
 pub(crate) use read::{hot, pinned};
 
 use crate::memory_index::StoredVector;
@@ -294,12 +295,14 @@ fn forget(
     now: Millis,
     rewrite: &dyn Fn(&str, &[&str]) -> Option<SummaryText>,
 ) -> Result<Option<i64>, StoreError> {
-    let Some(fact) = read::find(connection, id)? else { return Ok(None) };
-    let seq = fact.seq;
-    let said: Vec<&str> =
-        fact.origins.iter().map(|origin| origin.text.as_str()).chain([fact.text.as_str()]).collect();
+    // It goes by its id: that it is damaged is one reason more to want it gone.
+    let Some(seq) = seq_of(connection, id)? else { return Ok(None) };
+    let Legible { scope, texts } = read::legible(connection, seq)?;
+    let said: Vec<&str> = texts.iter().map(String::as_str).collect();
     summary::rewrite_all(connection, &|content| rewrite(content, &said))?;
-    said.iter().try_for_each(|text| forgotten::add(connection, &fact.scope, text, now))?;
+    if let Some(scope) = &scope {
+        said.iter().try_for_each(|text| forgotten::add(connection, scope, text, now))?;
+    }
     connection.prepare_cached("DELETE FROM facts WHERE seq = ?1")?.execute([seq])?;
     audit::record(connection, now, "fact_forgotten", id.as_str(), "")?;
     fail_point!("fact.forget.before_commit");

@@ -121,29 +121,57 @@ impl History<'_> {
             .await
     }
 
-    /// The newest lines that the assistant wrote in a topic without having read what others wrote: `limit` of them at most,
-    /// and no more once they come to `bytes`.
+    /// What the assistant wrote among the newest `lines` of a topic without having read what others wrote, the newest first:
+    /// no more once it comes to `bytes`.
     pub async fn own_words(
         &self,
         topic: TopicRef,
-        limit: u32,
+        lines: u32,
+        bytes: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        self.0
+            .read(move |connection| {
+                let Some(topic_id) = topic::find(connection, &topic)? else { return Ok(Vec::new()) };
+                // The bound is on what is looked at, not on what is found: a topic may hold a year of marked answers.
+                let mut statement = connection.prepare_cached(
+                    "SELECT content FROM turns WHERE topic_id = ?1 AND role = 'assistant' AND untrusted = 0 AND id >=
+                       (SELECT min(id) FROM (SELECT id FROM turns WHERE topic_id = ?1 ORDER BY id DESC LIMIT ?2))
+                     ORDER BY id DESC",
+                )?;
+                let rows = statement.query_map(params![topic_id, lines], |row| row.get::<_, String>(0))?;
+                up_to(bytes, rows.map(|row| Ok(row?)))
+            })
+            .await
+    }
+
+    /// The texts among the newest `messages` of a topic that its own events led to, so far as neither the event nor anything
+    /// it read is others' words, the newest first: questions and notices stand here alone.
+    pub async fn own_messages(
+        &self,
+        topic: TopicRef,
+        messages: u32,
         bytes: usize,
     ) -> Result<Vec<String>, StoreError> {
         self.0
             .read(move |connection| {
                 let Some(topic_id) = topic::find(connection, &topic)? else { return Ok(Vec::new()) };
                 let mut statement = connection.prepare_cached(
-                    "SELECT content FROM turns WHERE topic_id = ?1 AND role = 'assistant' AND untrusted = 0
-                     ORDER BY id DESC LIMIT ?2",
+                    "SELECT m.text, e.standing FROM outbox_messages m JOIN inbox_messages e ON e.seq = m.event_seq
+                     WHERE m.topic_id = ?1 AND e.topic_id = ?1 AND m.seq >= (SELECT min(seq) FROM
+                         (SELECT seq FROM outbox_messages WHERE topic_id = ?1 ORDER BY seq DESC LIMIT ?2))
+                       AND NOT EXISTS (SELECT 1 FROM turn_steps s
+                         WHERE s.event_seq = m.event_seq AND s.kind = 'untrusted_read')
+                     ORDER BY m.seq DESC",
                 )?;
-                let mut left = bytes;
-                let rows = statement.query_map(params![topic_id, limit], |row| row.get::<_, String>(0))?;
-                let rows = rows.take_while(|row| {
-                    let has_room = left > 0;
-                    left = left.saturating_sub(row.as_ref().map_or(0, String::len));
-                    has_room
+                let rows = statement.query_map(params![topic_id, messages], |row| {
+                    let standing: String = row.get(1)?;
+                    Ok((standing.parse().is_ok_and(Standing::is_proven), row.get::<_, String>(0)?))
+                })?;
+                let own = rows.filter_map(|row| match row {
+                    Ok((is_proven, text)) => is_proven.then_some(Ok(text)),
+                    Err(error) => Some(Err(error.into())),
                 });
-                readable("turn", rows.map(|row| Ok(row?)))
+                up_to(bytes, own)
             })
             .await
     }
@@ -172,6 +200,20 @@ impl History<'_> {
             })
             .await
     }
+}
+
+/// Texts until they come to `bytes`.
+fn up_to(
+    bytes: usize,
+    texts: impl Iterator<Item = Result<String, StoreError>>,
+) -> Result<Vec<String>, StoreError> {
+    let mut left = bytes;
+    let texts = texts.take_while(|text| {
+        let has_room = left > 0;
+        left = left.saturating_sub(text.as_ref().map_or(0, String::len));
+        has_room
+    });
+    readable("line", texts)
 }
 
 /// `said_in` is the channel of a line: its event's, or that of the other topic it was said in.

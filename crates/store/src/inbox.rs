@@ -144,6 +144,15 @@ impl Inbox<'_> {
         self.0.read(move |connection| find(connection, &id)).await
     }
 
+    /// The metadata of the event that was accepted under this name; empty where it has none, nothing where there is no event.
+    pub async fn metadata_of(
+        &self,
+        source: String,
+        external_message_id: String,
+    ) -> Result<Option<String>, StoreError> {
+        self.0.read(move |connection| admission::metadata_of(connection, &source, &external_message_id)).await
+    }
+
     /// The newest event that a person sent in a topic, if it came at `since` or later and lately: a client that asks
     /// again is told by it from one that asks anew.
     pub async fn newest_said(&self, topic: TopicRef, since: Millis) -> Result<Option<Event>, StoreError> {

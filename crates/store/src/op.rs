@@ -2,10 +2,11 @@
 
 use crate::listing::{Listed, Page, PageRequest, ROW_BYTES, read_page};
 use crate::row::readable;
+use crate::savepoint::apart;
 use crate::{Store, StoreError, inbox};
 use cortex_types::limits::OPS_SHOWN_MAX;
 use cortex_types::{Millis, NewEvent, NewOp, Op, OpEnding, OpId, OpStatus, TopicRef};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 /// Transitions of ops.
 pub struct Ops<'a>(pub(crate) &'a Store);
@@ -43,16 +44,7 @@ impl Ops<'_> {
         now: Millis,
         event: impl Fn(&Op) -> NewEvent + Send + 'static,
     ) -> Result<usize, StoreError> {
-        self.0
-            .write(move |connection| {
-                let orphans = select(connection, "WHERE status = 'pending' AND run_id IS NULL", [])?;
-                for (_, orphan) in &orphans {
-                    let ending = OpEnding::Failed { error: error.to_owned() };
-                    settle(connection, &orphan.id, &ending, now, &event)?;
-                }
-                Ok(orphans.len())
-            })
-            .await
+        self.0.write(move |connection| fail_orphans(connection, error, now, &event)).await
     }
 
     /// What a prompt shows: ends that nobody has read, then what is pending. `None` is everybody's.
@@ -206,9 +198,19 @@ fn read(row: &Row<'_>) -> Result<(i64, Op), StoreError> {
     Ok((row.get(0)?, op))
 }
 
+/// One that cannot be read is an error: as one that is not there it would keep half of what is done to it.
 fn find(connection: &Connection, id: &OpId) -> Result<Option<Op>, StoreError> {
-    let found = select(connection, "WHERE id = ?1", [id.as_str()])?;
-    Ok(found.into_iter().next().map(|(_, op)| op))
+    one(connection, "id = ?1", [id.as_str()])
+}
+
+fn one(
+    connection: &Connection,
+    condition: &str,
+    values: impl rusqlite::Params,
+) -> Result<Option<Op>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM ops WHERE {condition}");
+    let found = connection.prepare_cached(&sql)?.query_row(values, |row| Ok(read(row))).optional()?;
+    Ok(found.transpose()?.map(|(_, op)| op))
 }
 
 fn add(connection: &Connection, op: &NewOp, now: Millis) -> Result<bool, StoreError> {
@@ -240,19 +242,58 @@ fn settle(
     now: Millis,
     event: &dyn Fn(&Op) -> NewEvent,
 ) -> Result<Settled, StoreError> {
-    let (status, result) = match ending {
-        OpEnding::Completed { result } => (OpStatus::Completed, result.clone()),
-        OpEnding::Failed { error } => (OpStatus::Failed, format!("Error: {error}")),
-    };
-    let changed = connection
-        .prepare_cached(
-            "UPDATE ops SET status = ?2, result = ?3, completed_at = ?4 WHERE id = ?1 AND status = 'pending'",
-        )?
-        .execute(params![id.as_str(), status.as_str(), result, now.0])?;
+    let changed = end(connection, "id", &id.as_str(), ending, now)?;
     let Some(op) = find(connection, id)? else { return Ok(Settled::Unknown) };
     if changed == 0 {
         return Ok(Settled::Already(op));
     }
     inbox::accept(connection, &event(&op), now)?;
     Ok(Settled::Now(op))
+}
+
+/// How many pending ops got this end; their conversation is not told by it.
+fn end(
+    connection: &Connection,
+    column: &str,
+    value: &dyn ToSql,
+    ending: &OpEnding,
+    now: Millis,
+) -> Result<usize, StoreError> {
+    let (status, result) = match ending {
+        OpEnding::Completed { result } => (OpStatus::Completed, result.clone()),
+        OpEnding::Failed { error } => (OpStatus::Failed, format!("Error: {error}")),
+    };
+    let sql = format!(
+        "UPDATE ops SET status = ?2, result = ?3, completed_at = ?4 WHERE {column} = ?1 AND status = 'pending'"
+    );
+    Ok(connection.prepare_cached(&sql)?.execute(params![value, status.as_str(), result, now.0])?)
+}
+
+fn fail_orphans(
+    connection: &Connection,
+    error: &str,
+    now: Millis,
+    event: &dyn Fn(&Op) -> NewEvent,
+) -> Result<usize, StoreError> {
+    let ending = OpEnding::Failed { error: error.to_owned() };
+    let orphans: Vec<i64> = connection
+        .prepare_cached("SELECT rowid FROM ops WHERE status = 'pending' AND run_id IS NULL")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for orphan in &orphans {
+        let told = apart(connection, || {
+            let Some(op) = one(connection, "rowid = ?1", [orphan])? else { return Ok(()) };
+            settle(connection, &op.id, &ending, now, event).map(drop)
+        })?;
+        if let Err(reason) = told {
+            // Nobody is left who would end it, so it ends though nobody can be told.
+            tracing::error!(op = orphan, %reason, "An op without an owner is damaged: it was failed, and its conversation is not told");
+            end(connection, "rowid", orphan, &ending, now)?;
+            // No turn can read it either.
+            connection
+                .prepare_cached("UPDATE ops SET acknowledged_at = ?2 WHERE rowid = ?1")?
+                .execute([*orphan, now.0])?;
+        }
+    }
+    Ok(orphans.len())
 }

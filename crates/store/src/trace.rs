@@ -3,7 +3,7 @@
 use crate::outbox::{self, OutboxMessage};
 use crate::savepoint::apart;
 use crate::{Store, StoreError, inbox, step};
-use cortex_types::limits::TRACE_NOTES_MAX;
+use cortex_types::limits::{TRACE_NOTES_KEPT, TRACE_NOTES_MAX};
 use cortex_types::{Event, EventId, Millis, Step};
 use rusqlite::{Connection, params};
 
@@ -56,6 +56,22 @@ impl NoteKind {
             Self::Discarded => "discarded",
         }
     }
+
+    /// How many notes an event may have before one of this kind is left out. Whoever takes and gives back without end fills
+    /// his own places, and how a try went and how it ended is still told.
+    fn notes_max(self) -> u32 {
+        match self {
+            Self::Claimed | Self::Leased => TRACE_NOTES_MAX,
+            Self::RetryPlanned
+            | Self::Restarted
+            | Self::Rescued
+            | Self::Parked
+            | Self::Requeued
+            | Self::Nacked
+            | Self::LeaseExpired => TRACE_NOTES_MAX + TRACE_NOTES_KEPT,
+            Self::Dead | Self::Discarded => TRACE_NOTES_MAX + 2 * TRACE_NOTES_KEPT,
+        }
+    }
 }
 
 /// Something that happened to an event or its replies and is not visible in a row.
@@ -88,7 +104,7 @@ pub(crate) fn note(
             "INSERT INTO trace_notes(event_seq, number, at, what, detail)
              SELECT ?1, count(*), ?2, ?3, ?4 FROM trace_notes WHERE event_seq = ?1 HAVING count(*) < ?5",
         )?
-        .execute(params![event_seq, at.0, kind.as_str(), detail, TRACE_NOTES_MAX])?;
+        .execute(params![event_seq, at.0, kind.as_str(), detail, kind.notes_max()])?;
     Ok(())
 }
 
@@ -101,7 +117,7 @@ pub(crate) fn note_earlier_claim(connection: &Connection, event_seq: i64) -> Res
                'attempt ' || coalesce(attempts, 0)
              FROM inbox_messages WHERE seq = ?1 AND claimed_at IS NOT NULL AND notes < ?3",
         )?
-        .execute(params![event_seq, NoteKind::Claimed.as_str(), TRACE_NOTES_MAX])?;
+        .execute(params![event_seq, NoteKind::Claimed.as_str(), NoteKind::Claimed.notes_max()])?;
     Ok(())
 }
 
@@ -115,7 +131,7 @@ pub(crate) fn note_earlier_lease(connection: &Connection, message_seq: i64) -> R
              FROM outbox_messages m
              WHERE seq = ?1 AND typeof(leased_at) = 'integer' AND event_seq IS NOT NULL AND notes < ?3",
         )?
-        .execute(params![message_seq, NoteKind::Leased.as_str(), TRACE_NOTES_MAX])?;
+        .execute(params![message_seq, NoteKind::Leased.as_str(), NoteKind::Leased.notes_max()])?;
     Ok(())
 }
 
@@ -169,8 +185,7 @@ fn notes(connection: &Connection, event_seq: i64) -> Result<Vec<TraceNote>, Stor
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_event_has_so_many_notes_and_no_more_whatever_writes_them() {
+    fn with_tables() -> Connection {
         let connection = Connection::open_in_memory().unwrap();
         let tables =
             "CREATE TABLE trace_notes(event_seq, number, at, what, detail, PRIMARY KEY (event_seq, number));
@@ -179,9 +194,19 @@ mod tests {
             INSERT INTO inbox_messages VALUES (1, 5, 1), (2, NULL, 0);
             INSERT INTO outbox_messages VALUES (1, 1, 5, 'out', 1), (2, 2, 5, 'out', 1)";
         connection.execute_batch(tables).unwrap();
+        connection
+    }
+
+    fn notes_of(connection: &Connection, event: i64, kind: NoteKind) -> u32 {
+        let sql = "SELECT count(*) FROM trace_notes WHERE event_seq = ?1 AND what = ?2";
+        connection.query_row(sql, params![event, kind.as_str()], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_event_has_so_many_notes_and_no_more_whatever_writes_them() {
+        let connection = with_tables();
         let notes = |event: i64| -> u32 {
-            let sql = "SELECT count(*) FROM trace_notes WHERE event_seq = ?1";
-            connection.query_row(sql, [event], |row| row.get(0)).unwrap()
+            NoteKind::ALL.into_iter().map(|kind| notes_of(&connection, event, kind)).sum()
         };
         let write_each = |event: i64| {
             note(&connection, event, Millis(1), NoteKind::Nacked, "no").unwrap();
@@ -191,8 +216,28 @@ mod tests {
         write_each(1);
         assert_eq!(notes(1), 3);
         (0..TRACE_NOTES_MAX).for_each(|_| write_each(1));
-        assert_eq!(notes(1), TRACE_NOTES_MAX);
+        assert_eq!(notes(1), TRACE_NOTES_MAX + TRACE_NOTES_KEPT);
+        (0..TRACE_NOTES_MAX).for_each(|_| note(&connection, 1, Millis(1), NoteKind::Dead, "no").unwrap());
+        assert_eq!(notes(1), TRACE_NOTES_MAX + 2 * TRACE_NOTES_KEPT);
         write_each(2);
         assert_eq!(notes(2), 2, "another event has its own, and was not claimed before");
+    }
+
+    #[test]
+    fn however_often_a_message_was_leased_it_is_noted_how_it_went_and_how_it_ended() {
+        let connection = with_tables();
+        let has = |kind: NoteKind| notes_of(&connection, 1, kind) > 0;
+        (0..TRACE_NOTES_MAX + 5).for_each(|_| note_earlier_lease(&connection, 1).unwrap());
+        for kind in NoteKind::ALL {
+            note(&connection, 1, Millis(1), kind, "so it was").unwrap();
+            assert!(has(kind) || kind == NoteKind::Claimed, "{kind:?}");
+        }
+        for kind in [NoteKind::Nacked, NoteKind::Requeued] {
+            (0..TRACE_NOTES_MAX).for_each(|_| note(&connection, 2, Millis(1), kind, "again").unwrap());
+        }
+        for kind in [NoteKind::Dead, NoteKind::Discarded] {
+            note(&connection, 2, Millis(1), kind, "the end").unwrap();
+            assert_eq!(notes_of(&connection, 2, kind), 1, "{kind:?}");
+        }
     }
 }

@@ -61,6 +61,15 @@ pub fn damage_event(database: &Path, text: &str) -> usize {
         .expect("a row can be changed")
 }
 
+/// Damages the checksum of a fact and leaves its words whole; gives how many there were.
+pub fn damage_fact(database: &Path, text: &str) -> usize {
+    let connection = Connection::open(database).expect("the database opens beside the product");
+    connection.busy_timeout(std::time::Duration::from_secs(30)).expect("a timeout can be set");
+    connection
+        .execute("UPDATE facts SET checksum = checksum + 1 WHERE text = ?1", [text])
+        .expect("a row can be changed")
+}
+
 /// Damages what a schedule does, or where its words go, as a failing disk would; gives how many there were.
 pub fn damage_job(database: &Path, id: i64, column: &str) -> usize {
     let connection = Connection::open(database).expect("the database opens beside the product");

@@ -21,7 +21,9 @@ pub use connector::{Heard, TestConnector, said_over};
 pub use flood::{Flooded, Memory, crumbled_event, crumbs, half_message};
 pub use foreign::ForeignClients;
 pub use frozen_time::FrozenTime;
-pub use intruder::{change_asked_arguments, damage_event, damage_first_page, damage_job, lose_turn};
+pub use intruder::{
+    change_asked_arguments, damage_event, damage_fact, damage_first_page, damage_job, lose_turn,
+};
 pub use json::Json;
 pub use models::{TestModels, offline_models, offline_models_within};
 pub use patience::{eventually, pause};

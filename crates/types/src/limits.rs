@@ -110,5 +110,7 @@ pub const MCP_PROCESSES_DEFAULT: u64 = 512;
 /// What an entry may say.
 pub const MCP_PROCESSES: std::ops::RangeInclusive<u64> = 1..=100_000;
 
-/// Notes about one event. What a person or a program does again and again leaves no more; what happened first tells the most.
+/// Notes about one event. What a program does again and again leaves no more; what happened first tells the most.
 pub const TRACE_NOTES_MAX: u32 = 1_000;
+/// Notes beyond those that say how a try went, and beyond these that say how a message ended.
+pub const TRACE_NOTES_KEPT: u32 = 100;

@@ -1,9 +1,13 @@
 //! Words that somebody else said and a person only quotes or passes on: data in the prompt, and nobody's wish.
 
+use crate::far_side::{Question, said};
 use crate::gardener::texts;
+use crate::hands::{ADA, CountingBox, Stage};
 use crate::untrusted::{EVIL, NAMED, Scene};
+use cortex_runtime::IncomingEvent;
+use cortex_store::{EvictTurns, PageRequest};
 use cortex_testkit::topic;
-use cortex_types::{EventId, GardenerTask, InboxStatus, Speaker};
+use cortex_types::{AcceptedEvent, EventId, GardenerTask, InboxStatus, Millis, Priority, Speaker};
 use serde_json::{Value, json};
 
 const MARK: &str = "words quoted in the message";
@@ -153,4 +157,85 @@ async fn documents_in_a_message_name_no_host_and_teach_nothing() {
         Some("https://evil.example/?q=peanuts"),
         "the person named it"
     );
+}
+
+/// Sends one message twice, with something in between; whether the second was taken for the same.
+async fn is_the_same_after(scene: &Scene, quote: &str, between: impl AsyncFnOnce()) -> bool {
+    let reply = |text: &str| IncomingEvent {
+        external_message_id: "reply".to_owned(),
+        idempotency_key: "reply".to_owned(),
+        topic_key: "home".to_owned(),
+        user_id: "ada".to_owned(),
+        text: text.to_owned(),
+        occurred_at: Millis(1),
+        metadata_json: Some(quoting_the_assistant(quote).to_string()),
+        priority: Priority::Normal,
+    };
+    let accept =
+        async |text| scene.flow.runtime.intake().accept(&Speaker::owner("test"), reply(text)).await.unwrap();
+    let AcceptedEvent::Queued(id) = accept("why?").await else { panic!("it is new") };
+    scene.flow.reaches(&id, InboxStatus::Done).await;
+    between().await;
+    let AcceptedEvent::Duplicate { same_body, .. } = accept("why?").await else { panic!("it came before") };
+    let other = accept("when?").await;
+    assert!(matches!(other, AcceptedEvent::Duplicate { same_body: false, .. }), "{other:?}");
+    same_body
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_comes_again_is_the_same_whatever_became_of_the_words_it_quotes() {
+    let scene = Scene::with_page("").await;
+    say(&scene, "SAY We meet at nine.", &json!({}), InboxStatus::Done).await;
+    let forgotten = is_the_same_after(&scene, "We meet at nine.", async || {
+        let gone = scene.flow.store.gardener().evict_turns(EvictTurns::All, Millis(i64::MAX), 10).await;
+        assert_eq!(gone.unwrap().len(), 4);
+    });
+    assert!(forgotten.await, "its own words then, and nobody's now");
+    let scene = Scene::with_page("").await;
+    let said = is_the_same_after(&scene, "We meet at nine.", async || {
+        say(&scene, "SAY We meet at nine.", &json!({}), InboxStatus::Done).await;
+    });
+    assert!(said.await, "nobody's words then, and its own now");
+}
+
+async fn is_own_to(stage: &Stage, quote: &str, text: &str) -> bool {
+    let id = stage.event(ADA, text, Some(&quoting_the_assistant(quote).to_string())).await;
+    let reads = stage.flow.store.turns().untrusted_reads(id.clone()).await.unwrap();
+    let kept = stage.flow.event(&id).await.metadata_json.unwrap_or_default();
+    assert_eq!(reads.is_empty(), kept.contains("byAssistant"), "{reads:?} {kept}");
+    reads.is_empty()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_to_a_question_an_outcome_or_a_notice_quotes_the_assistants_own_words() {
+    let stage = Stage::set(|_| {}).await;
+    stage.event(ADA, "go", None).await;
+    let asked = stage.prompts().await.remove(0).text;
+    assert!(is_own_to(&stage, &asked, "yes, but to eve").await, "{asked}");
+    let token = stage.tokens().await.remove(0);
+    stage.event(ADA, &format!("{token}:deny"), None).await;
+    assert!(is_own_to(&stage, "Denied: box.send will not run.", "why not?").await);
+    assert!(!is_own_to(&stage, "Approved: box.send will not run.", "why?").await);
+
+    let refuse = "HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}".to_owned();
+    let model = move |question: &Question| {
+        if question.text().ends_with("break") { refuse.clone() } else { said("well") }
+    };
+    let stage = Stage::set_with(|_| {}, CountingBox::holding(""), model).await;
+    let id = stage.event(ADA, "break", None).await;
+    assert_eq!(stage.flow.event(&id).await.status, InboxStatus::Failed);
+    let notice = stage.outbox().await.pop().unwrap().text;
+    assert!(is_own_to(&stage, &notice, "what does that mean?").await, "{notice}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_turn_that_read_what_others_wrote_is_not_its_own_words() {
+    let scene = Scene::with_page("").await;
+    say(&scene, "is that right?", &quoting(EVIL), InboxStatus::Waiting).await;
+    let sent = scene.flow.store.outbox().list(None, None, PageRequest::newest(10)).await.unwrap().rows;
+    let asked = &sent[0].text;
+    assert!(asked.contains("http.get"), "{asked}");
+    let id = say(&scene, "SAY well", &quoting_the_assistant(asked), InboxStatus::Done).await;
+    assert_eq!(scene.marks(&id).await.len(), 1);
+    assert!(!scene.flow.event(&id).await.metadata_json.unwrap().contains("byAssistant"));
 }

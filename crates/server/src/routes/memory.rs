@@ -18,8 +18,8 @@ use cortex_api::{
 use cortex_runtime::{
     EngramClient, MemoryDesk, MemoryError, Recall, Recalled, RecalledItem, Unreviewed, strength,
 };
-use cortex_store::FactFilter;
-use cortex_types::{Fact, FactId, FactScope, Millis};
+use cortex_store::{FactFilter, StoreError};
+use cortex_types::{Fact, FactId, FactScope, FactTier, Millis};
 use http::header::CONTENT_TYPE;
 
 /// Who changes facts here.
@@ -160,9 +160,13 @@ pub(crate) async fn forget(
     PathId(id): PathId,
 ) -> Result<Json<FactRow>, Refusal> {
     let id = fact_id(&id)?;
-    let last = found(&app, &id).await?;
+    let last = match app.runtime.memory().find(id.clone()).await {
+        // That it cannot be read is one reason more to want it gone.
+        Err(MemoryError::Store(StoreError::Damaged(_))) => damaged_row(id.clone(), app.clock.now()),
+        fact => row(fact?.ok_or_else(|| Refusal::new(ErrorCode::NotFound))?, app.clock.now()),
+    };
     changed(app.runtime.memory().forget(id).await?)?;
-    Ok(last)
+    Ok(Json(last))
 }
 
 /// Every fact, a line of JSON each.
@@ -247,6 +251,26 @@ fn row(fact: Fact, now: Millis) -> FactRow {
         updated_at: fact.updated_at.into(),
         last_accessed_at: fact.last_accessed_at.into(),
         sources: sources.collect(),
+    }
+}
+
+/// What is told of a fact that cannot be read and is gone now.
+fn damaged_row(fact_id: FactId, now: Millis) -> FactRow {
+    FactRow {
+        fact_id,
+        text: "(damaged on disk; its words could not be read)".to_owned(),
+        category: None,
+        scope: String::new(),
+        scope_key: String::new(),
+        tier: FactTier::Cold,
+        pinned: false,
+        unreviewed_in: None,
+        strength: 0.0,
+        hit_count: 0,
+        created_at: now.into(),
+        updated_at: now.into(),
+        last_accessed_at: now.into(),
+        sources: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The owner's doors to memory and to the gardener.
 
-use cortex_testkit::{ServerSetup, TestModels};
+use cortex_testkit::{ServerSetup, TestModels, damage_fact};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -114,4 +114,19 @@ async fn memory_goes_out_and_in_as_lines() {
     assert_eq!((imported.created, imported.known), (1, 0));
     assert_eq!(other.client().import_memory(lines).await.unwrap().known, 1);
     assert_eq!(other.client().export_memory().await.unwrap().lines().count(), 1);
+}
+
+#[tokio::test]
+async fn a_damaged_fact_is_told_from_one_that_is_not_there_and_can_be_forgotten() {
+    let server = ServerSetup::echoing().start().await;
+    let facts = "{\"content\": \"the owl is old\"}\n";
+    assert_eq!(server.request("POST", "/api/v2/memory/import").body(facts).send().await.status, 200);
+    let list = server.get("/api/v2/memory").await.json();
+    let path = format!("/api/v2/memory/{}", list["items"][0]["factId"].as_str().unwrap());
+    assert_eq!(damage_fact(&server.database(), "the owl is old"), 1);
+    assert_eq!(server.get(&path).await.status, 500);
+    let forgotten = server.post(&format!("{path}/forget"), &json!({})).await;
+    assert_eq!(forgotten.status, 200);
+    assert_eq!(forgotten.json()["text"], "(damaged on disk; its words could not be read)");
+    assert_eq!(server.get(&path).await.status, 404);
 }

@@ -1,12 +1,12 @@
 //! How a fact comes to be kept once: known key, further source of one that says the same, or a row of its own.
 
-use super::read::{fact_checksum, origins};
-use super::{FactEdit, FactToKeep, Keep, KeptAs, KeptFact, forgotten, has_room_for_pin, seq_of};
+use super::read::{fact_checksum, find, first_whole, origins};
+use super::{FactEdit, FactToKeep, Keep, KeptAs, KeptFact, forgotten, has_room_for_pin};
 use crate::memory_index::{self, StoredVector};
 use crate::{StoreError, checksum};
 use cortex_types::{Fact, FactId, FactOrigin, FactScope, Millis, NewFact};
 use fail::fail_point;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 /// A fact that is there.
 struct PresentFact {
@@ -33,6 +33,10 @@ pub(super) fn keep(connection: &Connection, new: &FactToKeep, now: Millis) -> Re
         Some(key) => known_key(connection, &fact.scope, key)?,
         None => None,
     };
+    if let (None, Some(key)) = (&known, &fact.idempotency_key) {
+        // A key of a fact that is damaged becomes that of the one which is kept now.
+        drop_key(connection, &fact.scope, key)?;
+    }
     let kept = match (known, new.keep) {
         (Some(known), Keep::Once | Keep::Learned) => known.kept_as(KeptAs::Replayed),
         (Some(known), Keep::Upsert) => upsert(connection, known, new, now)?,
@@ -67,10 +71,17 @@ fn upsert(
         }
         return Ok(known.kept_as(KeptAs::Updated));
     }
+    if let Some(key) = &fact.idempotency_key {
+        drop_key(connection, &fact.scope, key)?;
+    }
+    add(connection, new, Some(&known.id), now)
+}
+
+fn drop_key(connection: &Connection, scope: &FactScope, key: &str) -> Result<(), StoreError> {
     connection
         .prepare_cached("DELETE FROM fact_keys WHERE scope = ?1 AND scope_key = ?2 AND idempotency_key = ?3")?
-        .execute(params![fact.scope.kind(), fact.scope.key(), fact.idempotency_key])?;
-    add(connection, new, Some(&known.id), now)
+        .execute(params![scope.kind(), scope.key(), key])?;
+    Ok(())
 }
 
 /// A fact of one key that made it.
@@ -117,7 +128,7 @@ pub(super) fn restore(
     near_duplicate: Option<&FactId>,
     vector: Option<&StoredVector>,
 ) -> Result<KeptFact, StoreError> {
-    let mut known = existing(connection, Some(&fact.id))?;
+    let mut known = whole(connection, "WHERE id = ?1", [fact.id.as_str()])?;
     for key in &fact.idempotency_keys {
         known = match known {
             Some(found) => Some(found),
@@ -127,6 +138,9 @@ pub(super) fn restore(
     if let Some(known) = known {
         return Ok(known.kept_as(KeptAs::Replayed));
     }
+    // What is damaged here gives way to the whole copy of it, and its keys to whatever is whole.
+    connection.prepare_cached("DELETE FROM facts WHERE id = ?1")?.execute([fact.id.as_str()])?;
+    fact.idempotency_keys.iter().try_for_each(|key| drop_key(connection, &fact.scope, key))?;
     let unreviewed_in = fact.unreviewed_in.as_deref();
     if let Some(known) = says_the_same(connection, near_duplicate, &fact.scope, &fact.text, unreviewed_in)? {
         merge(connection, known.seq, &fact.origins, fact.updated_at)?;
@@ -146,7 +160,8 @@ pub(super) fn edit(
     edit: &FactEdit,
     now: Millis,
 ) -> Result<Option<i64>, StoreError> {
-    let Some(seq) = seq_of(connection, id)? else { return Ok(None) };
+    // A change of one that is damaged would give it a checksum that is right.
+    let Some(seq) = find(connection, id)?.map(|fact| fact.seq) else { return Ok(None) };
     if let Some(text) = &edit.text {
         set_text(connection, seq, text)?;
         memory_index::put_fact_vector(connection, seq, edit.vector.as_ref())?;
@@ -222,14 +237,9 @@ fn known_key(
     scope: &FactScope,
     key: &str,
 ) -> Result<Option<PresentFact>, StoreError> {
-    let found = connection
-        .prepare_cached(
-            "SELECT facts.id FROM fact_keys JOIN facts ON facts.seq = fact_keys.fact_seq
-             WHERE fact_keys.scope = ?1 AND fact_keys.scope_key = ?2 AND idempotency_key = ?3",
-        )?
-        .query_row(params![scope.kind(), scope.key(), key], |row| row.get::<_, String>(0))
-        .optional()?;
-    named(connection, found)
+    let by_key = "WHERE seq = (SELECT fact_seq FROM fact_keys
+                               WHERE scope = ?1 AND scope_key = ?2 AND idempotency_key = ?3)";
+    whole(connection, by_key, [scope.kind(), scope.key(), key])
 }
 
 /// The neighbour that was found by its vector, or the same words: those are found while there are no vectors, too. What
@@ -242,32 +252,22 @@ fn says_the_same(
     unreviewed_in: Option<&str>,
 ) -> Result<Option<PresentFact>, StoreError> {
     let is_alike = "(unreviewed_in IS NULL OR unreviewed_in IS ?1)";
-    let near = connection
-        .prepare_cached(&format!("SELECT id FROM facts WHERE {is_alike} AND id = ?2"))?
-        .query_row(params![unreviewed_in, near_duplicate.map(FactId::as_str)], |row| row.get::<_, String>(0))
-        .optional()?;
+    let near = params![unreviewed_in, near_duplicate.map(FactId::as_str)];
+    let near = whole(connection, &format!("WHERE {is_alike} AND id = ?2"), near)?;
     if near.is_some() {
-        return named(connection, near);
+        return Ok(near);
     }
-    let sql = format!(
-        "SELECT id FROM facts WHERE scope = ?2 AND scope_key = ?3 AND text = ?4 AND {is_alike} ORDER BY seq LIMIT 1"
-    );
-    let found = connection
-        .prepare_cached(&sql)?
-        .query_row(params![unreviewed_in, scope.kind(), scope.key(), text], |row| row.get::<_, String>(0))
-        .optional()?;
-    named(connection, found)
+    let same_words = format!("WHERE scope = ?2 AND scope_key = ?3 AND text = ?4 AND {is_alike} ORDER BY seq");
+    whole(connection, &same_words, params![unreviewed_in, scope.kind(), scope.key(), text])
 }
 
-fn named(connection: &Connection, id: Option<String>) -> Result<Option<PresentFact>, StoreError> {
-    let Some(id) = id else { return Ok(None) };
-    let id = id.parse().map_err(|_| StoreError::Damaged(format!("fact {id}: its id is no id")))?;
-    existing(connection, Some(&id))
-}
-
-fn existing(connection: &Connection, id: Option<&FactId>) -> Result<Option<PresentFact>, StoreError> {
-    let Some(id) = id else { return Ok(None) };
-    Ok(seq_of(connection, id)?.map(|seq| PresentFact { seq, id: id.clone() }))
+fn whole(
+    connection: &Connection,
+    rest: &str,
+    bound: impl rusqlite::Params,
+) -> Result<Option<PresentFact>, StoreError> {
+    let found = first_whole(connection, rest, bound)?;
+    Ok(found.map(|fact| PresentFact { seq: fact.seq, id: fact.id }))
 }
 
 /// What was said again is of today: it is hot, and it has one source more.

@@ -12,8 +12,57 @@ use std::cmp::Reverse;
 const SELECT: &str = "SELECT seq, id, text, category, scope, scope_key, tier, pinned, strength, hit_count, created_at, updated_at, \
     last_accessed_at, archived_at, metadata_json, checksum, unreviewed_in FROM facts";
 
+/// One that cannot be read is an error: nobody may be told that it is not there while its words are on disk.
 pub(super) fn find(connection: &Connection, id: &FactId) -> Result<Option<Fact>, StoreError> {
-    Ok(query(connection, &format!("{SELECT} WHERE id = ?1"), [id.as_str()])?.pop())
+    let sql = format!("{SELECT} WHERE id = ?1");
+    let found = connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(fact(row))).optional()?;
+    found.transpose()?.map(|fact| with_sources(connection, fact)).transpose()
+}
+
+/// What can be read of a fact, when it as a whole cannot be.
+pub(super) struct Legible {
+    pub(super) scope: Option<FactScope>,
+    /// The words of its sources and its own.
+    pub(super) texts: Vec<String>,
+}
+
+pub(super) fn legible(connection: &Connection, seq: i64) -> Result<Legible, StoreError> {
+    let scope: Option<(Option<String>, Option<String>)> = connection
+        .prepare_cached("SELECT scope, scope_key FROM facts WHERE seq = ?1")?
+        .query_row([seq], |row| Ok((row.get(0).ok(), row.get(1).ok())))
+        .optional()?;
+    let scope = match scope {
+        Some((Some(kind), Some(key))) => FactScope::from_parts(&kind, &key),
+        Some(_) | None => None,
+    };
+    let mut texts = connection.prepare_cached(
+        "SELECT text FROM fact_sources WHERE fact_seq = ?1 UNION ALL SELECT text FROM facts WHERE seq = ?1",
+    )?;
+    let texts = texts.query_map([seq], |row| Ok(row.get::<_, String>(0).ok()))?;
+    Ok(Legible { scope, texts: texts.filter_map(Result::transpose).collect::<Result<_, _>>()? })
+}
+
+/// The first of these facts that can be read: only such a one may stand for what is told again.
+pub(super) fn first_whole(
+    connection: &Connection,
+    rest: &str,
+    bound: impl rusqlite::Params,
+) -> Result<Option<Fact>, StoreError> {
+    let mut statement = connection.prepare_cached(&format!("{SELECT} {rest}"))?;
+    let mut rows = statement.query(bound)?;
+    while let Some(row) = rows.next()? {
+        match fact(row) {
+            Ok(fact) => return Ok(Some(fact)),
+            Err(StoreError::Damaged(reason)) => {
+                tracing::error!(
+                    reason,
+                    "A stored fact is damaged; what it says is kept anew when it is told again"
+                );
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(None)
 }
 
 pub(super) fn by_seq(connection: &Connection, seqs: &[i64]) -> Result<Vec<Fact>, StoreError> {

@@ -54,6 +54,19 @@ async fn is_there(store: &Store, new: &NewEvent) -> Result<bool, StoreError> {
         .await
 }
 
+pub(super) fn metadata_of(
+    connection: &Connection,
+    source: &str,
+    external_message_id: &str,
+) -> Result<Option<String>, StoreError> {
+    let mut found = connection.prepare_cached(
+        "SELECT metadata_json FROM inbox_messages WHERE source = ?1 AND external_message_id = ?2",
+    )?;
+    // What cannot be read says nothing, and the event still came before.
+    let metadata = found.query_row([source, external_message_id], |row| Ok(row.get(0).unwrap_or_default()));
+    Ok(metadata.optional()?)
+}
+
 /// The event that was accepted under this name before, and whether it said the same.
 pub(super) fn first_of(
     connection: &Connection,

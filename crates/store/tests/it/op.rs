@@ -21,12 +21,12 @@ pub(crate) fn new_op(number: u128, run_id: Option<&str>) -> NewOp {
     }
 }
 
-fn told(op: &Op) -> NewEvent {
+pub(crate) fn told(op: &Op) -> NewEvent {
     let event = new_event(&op.topic, op.result.as_deref().unwrap_or_default());
     NewEvent { external_message_id: format!("op:{}", op.id), ..event }
 }
 
-fn completed(result: &str) -> OpEnding {
+pub(crate) fn completed(result: &str) -> OpEnding {
     OpEnding::Completed { result: result.to_owned() }
 }
 
