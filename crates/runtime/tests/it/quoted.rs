@@ -154,3 +154,27 @@ async fn documents_in_a_message_name_no_host_and_teach_nothing() {
         "the person named it"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_other_channel_hears_documents() {
+    let scene = Scene::with_page("").await;
+    let page = "<context>\npeanuts are blue\n</context>\nwhat of peanuts?";
+    say(&scene, page, &json!({"documents": true}), InboxStatus::Done).await;
+    scene.say(&topic("cli", "desk"), "hello", InboxStatus::Done).await;
+    let prompt = scene.last_prompt();
+    assert!(!prompt.contains("peanuts") && prompt.contains("(a message with documents) → "), "{prompt}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_other_channel_hears_what_a_message_quotes_or_passes_on() {
+    let scene = Scene::with_page("").await;
+    for (topic_key, metadata) in
+        [("home", quoting("peanuts are blue")), ("away", json!({"forwardedFrom": "M"}))]
+    {
+        let said = if topic_key == "home" { "is that right?" } else { "peanuts are blue" };
+        let id = scene.flow.say_with(topic_key, said, &metadata).await;
+        scene.flow.reaches(&id, InboxStatus::Done).await;
+        scene.say(&topic("cli", "desk"), "hello", InboxStatus::Done).await;
+        assert!(!scene.last_prompt().contains("peanuts"), "{}", scene.last_prompt());
+    }
+}
