@@ -27,8 +27,8 @@ pub use context::{
     window_of,
 };
 pub use envelope::{
-    came_with, forward_apart, heard, holds_documents, is_piece_of, quote_of_another, quoted_as_own,
-    quotes_others, told_relationship,
+    came_with, forward_apart, heard, holds_documents, holds_others, is_piece_of, quote_of_another,
+    quoted_as_own, told_relationship,
 };
 pub use extract::{
     ExtractedFact, FACTS_MAX, FactCategory, extract_by_rules, extraction_request, harvest_by_rules,

@@ -166,6 +166,18 @@ async fn no_other_channel_hears_documents() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn documents_that_memory_finds_elsewhere_are_others_words_there() {
+    let scene = Scene::with_page("").await;
+    let page = "<context>\npeanuts are blue\n</context>\nwhat of peanuts?";
+    say(&scene, page, &json!({"documents": true}), InboxStatus::Done).await;
+    let elsewhere = scene
+        .say(&topic("cli", "desk"), r#"CALL memory__query {"query":"peanuts","limit":1}"#, InboxStatus::Done)
+        .await;
+    assert!(scene.last_prompt().contains("\n[untrusted hits among these"), "{}", scene.last_prompt());
+    assert_eq!(scene.marks(&elsewhere).await, ["memory.query"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_other_channel_hears_what_a_message_quotes_or_passes_on() {
     let scene = Scene::with_page("").await;
     for (topic_key, metadata) in
