@@ -40,7 +40,7 @@ pub use memory::{
     is_near_duplicate, match_expression, rank_turns, strength, without_told,
 };
 pub use op::{ORPHANED, ShownOps, bounded, ending_text, show_ops};
-pub use output::{Output, Routed, Targets, Unsent, history_line, parse_output, unsent_notice};
+pub use output::{Output, Routed, Targets, Unsent, WithoutTags, history_line, parse_output, unsent_notice};
 pub use preview::Preview;
 pub use retry::backoff;
 pub use schedule::{
