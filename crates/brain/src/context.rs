@@ -1,7 +1,7 @@
 //! What the model sees of a turn, in four layers: the floor, this topic, one line for each other channel, and nothing
 //! of what is archived (D17). What changes least stands first, so that a provider's prompt cache hits.
 
-use crate::envelope::{came_with, heard, quotes_others};
+use crate::envelope::{came_with, heard, holds_others};
 use crate::trust::{QUOTED, SAID_BEFORE, SUMMARISED, UNREVIEWED, untrusted_channel};
 use cortex_types::limits::KNOWN_FACTS_MAX;
 use cortex_types::{ChatMessage, Event, Millis};
@@ -164,7 +164,7 @@ impl TurnContext {
         let shown = foreground::newest(&history, &limits, left);
         let others_wrote = |is_there: bool, what: &str| is_there.then(|| what.to_owned());
         let untrusted = untrusted_channel(&event.channel)
-            .or(others_wrote(quotes_others(came_with.as_deref()), QUOTED))
+            .or(others_wrote(holds_others(false, came_with.as_deref()), QUOTED))
             .or(others_wrote(shown.iter().any(|line| line.untrusted), SAID_BEFORE))
             .or(others_wrote(untrusted.summary && summary.is_some(), SUMMARISED))
             .or(others_wrote(untrusted.ops, "the result of an op"))

@@ -27,8 +27,8 @@ pub use context::{
     window_of,
 };
 pub use envelope::{
-    came_with, forward_apart, heard, holds_documents, is_piece_of, quote_of_another, quoted_as_own,
-    quotes_others, told_relationship,
+    came_with, forward_apart, heard, holds_documents, holds_others, is_piece_of, quote_of_another,
+    quoted_as_own, told_relationship,
 };
 pub use extract::{
     ExtractedFact, FACTS_MAX, FactCategory, extract_by_rules, extraction_request, harvest_by_rules,
@@ -40,7 +40,7 @@ pub use memory::{
     is_near_duplicate, match_expression, rank_turns, strength, without_told,
 };
 pub use op::{ORPHANED, ShownOps, bounded, ending_text, show_ops};
-pub use output::{Output, Routed, Targets, Unsent, history_line, parse_output, unsent_notice};
+pub use output::{Output, Routed, Targets, Unsent, WithoutTags, history_line, parse_output, unsent_notice};
 pub use preview::Preview;
 pub use retry::backoff;
 pub use schedule::{

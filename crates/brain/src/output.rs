@@ -4,6 +4,7 @@ mod directive;
 mod picture;
 
 pub(crate) use directive::{SafeText, Stripper};
+pub use picture::WithoutTags;
 pub(crate) use picture::{Pictures, without_pictures};
 
 /// An answer, read.

@@ -31,6 +31,10 @@ use translate::Translated;
 /// Longest answer that is not streamed.
 const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// How long an answer waits for room that others hold, and how often it asks.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(3);
+const ROOM_ASKED_EVERY: Duration = Duration::from_millis(50);
+
 /// What is asked of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelayPath {
@@ -324,7 +328,13 @@ fn broken() -> CallError {
     CallError::Cut("the connection broke".to_owned())
 }
 
+/// The whole answer. Its room is asked for before it is read where its length is known, so that of several that come at once
+/// each has all of it or waits, and none is given up half read.
 async fn whole(response: Response, room: &Arc<dyn Room>) -> Result<Bytes, CallError> {
+    let length = response.content_length().and_then(|length| usize::try_from(length).ok());
+    if let Some(length) = length.filter(|length| *length <= WHOLE_BYTES_MAX) {
+        wait_for(room, length).await?;
+    }
     let mut body = BytesMut::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
@@ -332,7 +342,7 @@ async fn whole(response: Response, room: &Arc<dyn Room>) -> Result<Bytes, CallEr
         if body.len() + chunk.len() > WHOLE_BYTES_MAX {
             return Err(CallError::Malformed(format!("over {WHOLE_BYTES_MAX} bytes")));
         }
-        room.hold(body.len() + chunk.len())?;
+        wait_for(room, body.len() + chunk.len()).await?;
         body.extend_from_slice(&chunk);
     }
     Ok(body.freeze())
@@ -341,6 +351,23 @@ async fn whole(response: Response, room: &Arc<dyn Room>) -> Result<Bytes, CallEr
 fn held_in(room: &Arc<dyn Room>, body: Bytes) -> Result<Bytes, CallError> {
     room.hold(body.len())?;
     Ok(body)
+}
+
+/// The provider was paid by then, and others may be done soon.
+async fn wait_for(room: &Arc<dyn Room>, bytes: usize) -> Result<(), NoRoom> {
+    let freed = async {
+        while room.hold(bytes).is_err() {
+            tokio::time::sleep(ROOM_ASKED_EVERY).await;
+        }
+    };
+    if timeout(ROOM_WAIT_MAX, freed).await.is_err() {
+        tracing::warn!(
+            bytes,
+            "An answer of a provider was given up, because its caller holds too much; its tokens are not known"
+        );
+        return Err(NoRoom);
+    }
+    Ok(())
 }
 
 fn content_type(response: &Response) -> String {

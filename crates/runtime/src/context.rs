@@ -5,7 +5,7 @@ use crate::runtime::Parts;
 use crate::turn::offered;
 use cortex_brain::{
     BackgroundLine, CompactLine, ContextInput, ContextLimits, HistoryLine, SaidBy, Section, TurnContext,
-    UntrustedParts, count_tokens, foldable, heard, quotes_others, show_ops, summary_request,
+    UntrustedParts, count_tokens, foldable, heard, holds_others, show_ops, summary_request,
     summary_without_model,
 };
 use cortex_models::{Delta, DeltaSink, ModelError, Models};
@@ -109,14 +109,9 @@ fn whole_groups(rows: Vec<HistoryRow>, limit: u32) -> Vec<HistoryLine> {
 
 fn line(row: HistoryRow) -> HistoryLine {
     let speaker = if row.role == "user" { SaidBy::User } else { SaidBy::Assistant };
-    let untrusted = shows_others(&row);
+    let untrusted = holds_others(row.untrusted, row.attachments.as_deref());
     let content = heard(row.attachments.as_deref(), row.content);
     HistoryLine { speaker, content, tokens: row.tokens, untrusted }
-}
-
-/// Whether a prompt with this line has what others wrote: in the line itself, or quoted beside a person's own words.
-fn shows_others(row: &HistoryRow) -> bool {
-    row.untrusted || quotes_others(row.attachments.as_deref())
 }
 
 fn background(line: cortex_store::ChannelLine) -> BackgroundLine {
@@ -229,8 +224,9 @@ impl ContextDesk {
     ) -> Result<Compacted, StoreError> {
         let summaries = self.0.store.summaries();
         let uncovered = summaries.uncovered(topic.clone(), FOLDED_MAX).await?;
-        let untrusted_turns: Vec<i64> =
-            uncovered.lines.iter().filter(|row| shows_others(row)).map(|row| row.id).collect();
+        let others =
+            uncovered.lines.iter().filter(|row| holds_others(row.untrusted, row.attachments.as_deref()));
+        let untrusted_turns: Vec<i64> = others.map(|row| row.id).collect();
         let lines: Vec<CompactLine> = uncovered
             .lines
             .into_iter()

@@ -27,7 +27,7 @@ pub use approval::ApprovalDesk;
 pub use channel::{ChannelDesk, ChannelRow};
 pub use config::RuntimeConfig;
 pub use context::{Compacted, Compaction, ContextDesk, ContextError, ShownContext, SummaryBy};
-pub use cortex_brain::{Question, access_count, strength, text_of_tokens};
+pub use cortex_brain::{Question, WithoutTags, access_count, strength, text_of_tokens};
 pub use engram::{EngramClient, EngramError, EngramHit, EngramMemory, EngramSetting};
 pub use gardener::{Gardener, GardenerAnswer, GardenerMind, GardenerStatus, GardenerTaskStatus};
 pub use intake::{IncomingEvent, Intake};

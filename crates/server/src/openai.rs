@@ -3,6 +3,7 @@
 mod answer;
 mod ask;
 mod body;
+mod documents;
 mod follow;
 mod followed;
 mod joined;

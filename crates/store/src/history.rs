@@ -26,7 +26,8 @@ pub struct SaidTurn {
     pub relationship: Option<String>,
     /// The lines that say what came with it.
     pub attachments: Option<String>,
-    /// Its turn had read what others wrote, or it was said by somebody who proved nothing.
+    /// Its turn had read what others wrote, or it was said by somebody who proved nothing. Whether it holds others' words is
+    /// for `holds_others` to say, which knows what came with it too.
     pub untrusted: bool,
 }
 

@@ -85,7 +85,8 @@ pub struct HistoryRow {
     pub tokens: u32,
     /// The lines that say what came with it.
     pub attachments: Option<String>,
-    /// Its turn had read what others wrote.
+    /// Its turn had read what others wrote. Whether it holds others' words is for `holds_others` to say, which knows what came
+    /// with it too.
     pub untrusted: bool,
 }
 

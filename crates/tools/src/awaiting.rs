@@ -73,9 +73,21 @@ pub(crate) fn awaiting(
     old_description: impl Fn(&ToolDefinition) -> Option<String>,
 ) -> Option<NewOffer> {
     let digest = digest(&offers);
+    let seen = offers.into_iter().filter(|offer| !is_first_seen(offer.group, known));
+    unpinned(name, digest, seen.collect(), known, old_description)
+}
+
+/// What trusting these offers would pin, also of what is seen for the first time.
+pub(crate) fn unpinned(
+    name: &str,
+    digest: String,
+    offers: Vec<Offer<'_>>,
+    known: &HashMap<String, [u8; 32]>,
+    old_description: impl Fn(&ToolDefinition) -> Option<String>,
+) -> Option<NewOffer> {
     let (mut code, mut tools) = (None, Vec::new());
-    for offer in offers.into_iter().filter(|offer| !is_first_seen(offer.group, known)) {
-        if is_other_code(offer.group, known) {
+    for offer in offers {
+        if is_first_seen(offer.group, known) || is_other_code(offer.group, known) {
             code = offer.code;
         }
         for definition in offer.definitions {

@@ -1,6 +1,7 @@
 //! The background: other channels of the same person, one line each.
 
 use super::BackgroundLine;
+use crate::envelope::holds_documents;
 use crate::trust::untrusted_channel;
 use cortex_types::limits::{BACKGROUND_CHARS_MAX, BACKGROUND_LINES_MAX};
 use cortex_types::{Event, Millis};
@@ -14,10 +15,15 @@ pub fn last_words(heard: &str, said: &str) -> String {
     format!("{} → {}", shortened(heard, half), shortened(said, half))
 }
 
+/// Stands for words among which a program put documents: nobody can tell which of them are the person's. A quote and a
+/// message that was passed on stand apart from the words already.
+const DOCUMENTS: &str = "(a message with documents)";
+
 /// The same for a turn that may have read what others wrote: no other channel hears it by this line.
 pub fn background_words(event: &Event, said: &str, untrusted: bool) -> String {
     let heard = match untrusted_channel(&event.channel) {
         Some(from) => format!("({from})"),
+        None if holds_documents(event.metadata_json.as_deref()) => DOCUMENTS.to_owned(),
         None => event.text.clone(),
     };
     last_words(&heard, if untrusted { "(an answer from what others wrote)" } else { said })

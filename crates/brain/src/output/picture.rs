@@ -53,6 +53,43 @@ impl Pictures {
     }
 }
 
+/// Takes a text in pieces and breaks the tags in it, and nothing else: for words behind which something must be shown as it is.
+/// An open tag can swallow or hide what follows.
+#[derive(Debug, Clone, Default)]
+pub struct WithoutTags {
+    last: Option<char>,
+    was_tag: bool,
+}
+
+impl WithoutTags {
+    pub fn push(&mut self, piece: &str) -> String {
+        let mut said = String::with_capacity(piece.len());
+        for letter in piece.chars() {
+            if self.begins_tag(letter) {
+                said.push(' ');
+            }
+            said.push(letter);
+        }
+        said
+    }
+
+    /// The same for words that went out as they are: only notes whether they had a tag.
+    pub fn note(&mut self, piece: &str) {
+        for letter in piece.chars() {
+            self.was_tag |= self.begins_tag(letter);
+        }
+    }
+
+    /// Whether a tag went out whole, and something of it may be open.
+    pub fn was_tag(&self) -> bool {
+        self.was_tag
+    }
+
+    fn begins_tag(&mut self, next: char) -> bool {
+        self.last.replace(next) == Some('<') && may_begin_tag(next)
+    }
+}
+
 /// Whether `<` and this letter may be the beginning of a tag, a comment or a declaration. Letters that some program may drop
 /// on the way count too.
 fn may_begin_tag(next: char) -> bool {
@@ -97,6 +134,18 @@ mod tests {
         ] {
             assert_eq!(without_pictures(text), expected);
         }
+    }
+
+    #[test]
+    fn tags_alone_are_broken_where_pictures_may_stay() {
+        let mut tags = WithoutTags::default();
+        let broken = tags.push("![a](x) <") + &tags.push("!-- ```sh Vec<T> 1<2 </p>");
+        assert_eq!(broken, "![a](x) < !-- ```sh Vec< T> 1<2 < /p>");
+        assert!(!tags.was_tag());
+        tags.note("a <");
+        assert!(!tags.was_tag());
+        tags.note("b>");
+        assert!(tags.was_tag());
     }
 
     #[test]

@@ -191,6 +191,32 @@ fn a_changed_skill_is_held_back_until_it_is_trusted_with_or_without_a_server() {
 }
 
 #[test]
+fn a_digest_with_which_nothing_waits_trusts_nothing() {
+    let cortex = with_skills();
+    write_skill(&cortex, "s", "description: 'one'");
+    let cortex = cortex.started();
+    let why = "cortex: conflict: nothing of \"s\" with this digest waits to be trusted, so nothing was trusted; \
+               `cortex skill list` shows what waits\n";
+    for _ in ["over the server", "without one"] {
+        check(&cortex.run(&["skill", "trust", "s", "--digest", "0f"]), 1, "", why);
+        cortex.run(&["stop"]);
+    }
+}
+
+#[test]
+fn without_a_server_a_skill_that_is_new_is_shown_before_it_is_trusted() {
+    let cortex = with_skills().started();
+    cortex.run(&["stop"]);
+    write_skill(&cortex, "s", "description: 'one'");
+    let stale = cortex.run(&["skill", "trust", "s", "--digest", "0f"]);
+    assert_eq!((stale.code, stale.stdout.as_str()), (Some(1), ""), "{stale:?}");
+    let trusted = cortex.run(&["skill", "trust", "s"]);
+    assert_eq!((trusted.code, trusted.stdout.as_str()), (Some(0), "trusted s\n"), "{trusted:?}");
+    assert!(trusted.stderr.starts_with("s is trusted with:\n  the code in "), "{}", trusted.stderr);
+    assert!(trusted.stderr.contains("  the new tool s.say, which "), "{}", trusted.stderr);
+}
+
+#[test]
 fn the_list_says_why_an_mcp_server_has_no_tools() {
     let servers = r#"{"gone": {"command": "/nowhere/at-all"}}"#;
     let cortex = Cortex::quiet().with("CORTEX_MCP_SERVERS", servers).started();

@@ -7,7 +7,7 @@ use cortex_models::{
 };
 use cortex_types::ModelCall;
 use futures::StreamExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
@@ -125,6 +125,36 @@ async fn what_finds_no_room_is_refused_and_nobody_else_is_asked() {
     assert_eq!(refused.err(), Some(RelayRefused::NoRoom(NoRoom)));
     assert_eq!((made.recv().await.unwrap().profile.as_str(), other.calls()), ("a", 0));
     assert_eq!(models.listed_models(&Limited(50_000)).await, Err(NoRoom));
+}
+
+/// Full for so many questions, until somebody else is done; keeps what was asked for.
+#[derive(Default)]
+struct Busy {
+    questions: usize,
+    asked: Mutex<Vec<usize>>,
+}
+
+impl Room for Busy {
+    fn hold(&self, bytes: usize) -> Result<(), NoRoom> {
+        let mut asked = self.asked.lock().unwrap();
+        asked.push(bytes);
+        if asked.len() > self.questions { Ok(()) } else { Err(NoRoom) }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_paid_for_waits_for_room_as_a_whole() {
+    let large = format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000));
+    let length = format!("content-length: {}\r\n", large.len());
+    let far_side = FarSide::saying(response("200 OK", JSON, &length, &large)).await;
+    let models = models_at(&[&far_side.url], config().timeouts.idle).await;
+    let busy = Arc::new(Busy { questions: 3, asked: Mutex::default() });
+    let room = Arc::clone(&busy) as Arc<dyn Room>;
+    let body = r#"{"model":"gpt-4o","messages":[]}"#.into();
+    let request = RelayRequest { path: RelayPath::Chat, model: "gpt-4o".to_owned(), stream: false, body };
+    let relayed = models.relay(&request, &unbounded_channel().0, &room).await.map(|relayed| relayed.body);
+    let Ok(RelayBody::Whole(bytes)) = relayed else { panic!("{:?}", relayed.err()) };
+    assert_eq!((bytes.len(), busy.asked.lock().unwrap()[0]), (large.len(), large.len()));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::engram::{EngramClient, EngramMemory};
 use crate::memory::{MemoryDesk, MemoryError, NewMemory, Recall, RecalledItem, Unreviewed};
 use async_trait::async_trait;
-use cortex_brain::UNTRUSTED_START;
+use cortex_brain::{UNTRUSTED_START, holds_others};
 use cortex_store::{Keep, KeptAs, Store};
 use cortex_tools::{
     CallContext, Mutation, PreparedArguments, ToolCallError, ToolDefinition, ToolName, ToolOutcome,
@@ -355,7 +355,7 @@ fn failed(error: MemoryError) -> ToolCallError {
 fn others_wrote(item: &RecalledItem) -> bool {
     match item {
         RecalledItem::Fact { fact, .. } => fact.unreviewed_in.is_some(),
-        RecalledItem::Turn(turn) => turn.untrusted,
+        RecalledItem::Turn(turn) => holds_others(turn.untrusted, turn.attachments.as_deref()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `session.history`: what was said, on this and on every other channel.
 
 use async_trait::async_trait;
-use cortex_brain::{UNTRUSTED_START, quotes_others};
+use cortex_brain::{UNTRUSTED_START, holds_others};
 use cortex_store::{HistoryFilter, SaidTurn, Store};
 use cortex_tools::{
     CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner, ToolSource,
@@ -127,7 +127,7 @@ impl ToolRunner for SessionTools {
 }
 
 fn line(turn: SaidTurn) -> Line {
-    let untrusted = turn.untrusted || quotes_others(turn.attachments.as_deref());
+    let untrusted = holds_others(turn.untrusted, turn.attachments.as_deref());
     Line {
         id: turn.id,
         speaker: turn.speaker().to_owned(),

@@ -239,3 +239,39 @@ async fn a_question_of_a_turn_that_read_what_others_wrote_is_not_its_own_words()
     assert_eq!(scene.marks(&id).await.len(), 1);
     assert!(!scene.flow.event(&id).await.metadata_json.unwrap().contains("byAssistant"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_other_channel_hears_documents() {
+    let scene = Scene::with_page("").await;
+    let page = "<context>\npeanuts are blue\n</context>\nwhat of peanuts?";
+    say(&scene, page, &json!({"documents": true}), InboxStatus::Done).await;
+    scene.say(&topic("cli", "desk"), "hello", InboxStatus::Done).await;
+    let prompt = scene.last_prompt();
+    assert!(!prompt.contains("peanuts") && prompt.contains("(a message with documents) → "), "{prompt}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_that_memory_finds_elsewhere_are_others_words_there() {
+    let scene = Scene::with_page("").await;
+    let page = "<context>\npeanuts are blue\n</context>\nwhat of peanuts?";
+    say(&scene, page, &json!({"documents": true}), InboxStatus::Done).await;
+    let elsewhere = scene
+        .say(&topic("cli", "desk"), r#"CALL memory__query {"query":"peanuts","limit":1}"#, InboxStatus::Done)
+        .await;
+    assert!(scene.last_prompt().contains("\n[untrusted hits among these"), "{}", scene.last_prompt());
+    assert_eq!(scene.marks(&elsewhere).await, ["memory.query"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_other_channel_hears_what_a_message_quotes_or_passes_on() {
+    let scene = Scene::with_page("").await;
+    for (topic_key, metadata) in
+        [("home", quoting("peanuts are blue")), ("away", json!({"forwardedFrom": "M"}))]
+    {
+        let said = if topic_key == "home" { "is that right?" } else { "peanuts are blue" };
+        let id = scene.flow.say_with(topic_key, said, &metadata).await;
+        scene.flow.reaches(&id, InboxStatus::Done).await;
+        scene.say(&topic("cli", "desk"), "hello", InboxStatus::Done).await;
+        assert!(!scene.last_prompt().contains("peanuts"), "{}", scene.last_prompt());
+    }
+}

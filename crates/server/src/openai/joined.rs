@@ -1,7 +1,9 @@
 //! Messages joined into one answer, so that nothing that is said before a question changes how the question is shown.
 //!
 //! A client renders the whole of an answer as Markdown. Words that leave a block of code open would swallow the beginning of the
-//! block in which a question shows its arguments, and these would be rendered instead of shown.
+//! block in which a question shows its arguments, and these would be rendered instead of shown. So would an open tag of HTML.
+
+use cortex_runtime::WithoutTags;
 
 /// Between two messages of one answer.
 pub(crate) const BETWEEN: &str = "\n\n";
@@ -16,43 +18,68 @@ pub(crate) struct Said {
 
 /// All of them as one text.
 pub(crate) fn joined<'a>(messages: impl IntoIterator<Item = &'a Said>) -> String {
-    let (mut text, mut fences) = (String::new(), Fences::default());
-    for said in messages {
+    joined_and_left(messages).0
+}
+
+/// The same, with what the text leaves open.
+pub(crate) fn joined_and_left<'a>(messages: impl IntoIterator<Item = &'a Said>) -> (String, Open) {
+    let messages: Vec<&Said> = messages.into_iter().collect();
+    let (mut text, mut open) = (String::new(), Open::default());
+    for (position, said) in messages.iter().enumerate() {
         if !text.is_empty() {
             text.push_str(BETWEEN);
         }
-        text.push_str(&fences.before(said));
-        text.push_str(&said.text);
-        fences.note(said);
+        let is_before_question = messages[position + 1..].iter().any(|later| later.is_question);
+        text.push_str(&open.shown(said, is_before_question));
     }
-    text
+    (text, open)
 }
 
 /// The fewest signs of a fence.
 const SHORTEST: usize = 3;
 const SIGNS: [char; 2] = ['`', '~'];
 
-/// The fences in what was said so far. Clients do not agree on where a block of code begins and ends, so only the longest of
-/// each sign is known, and not whether one is open.
+/// What ends every block of HTML that runs over blank lines, whichever is open: one line has the ends of all. It does not
+/// begin with a tag, so that it begins none itself.
+const HTML_ENDS: &str = "--> ?> ]]> </pre></script></style></textarea>";
+
+/// What may be open behind all that was said so far. Clients do not agree on where a block of code begins and ends, so of the
+/// fences only the longest of each sign is known, and not whether one is open.
 #[derive(Debug, Default)]
-pub(crate) struct Fences {
+pub(crate) struct Open {
     longest: [usize; SIGNS.len()],
     last: Option<char>,
     in_a_row: usize,
+    tags: WithoutTags,
 }
 
-impl Fences {
-    /// Those that are left of these messages.
-    pub(crate) fn of(messages: &[Said]) -> Self {
-        messages.iter().fold(Self::default(), |mut fences, said| {
-            drop(fences.before(said));
-            fences.note(said);
-            fences
-        })
+impl Open {
+    /// Words that go out as they are, and may come in pieces.
+    pub(crate) fn note_words(&mut self, words: &str) {
+        self.tags.note(words);
+        self.note_fences(words);
     }
 
-    /// Words that may come in pieces.
-    pub(crate) fn note_words(&mut self, words: &str) {
+    /// Words as they are shown. Those before a question have no tags: an open one would swallow or hide the question.
+    pub(crate) fn words(&mut self, words: &str, is_before_question: bool) -> String {
+        if !is_before_question {
+            self.note_words(words);
+            return words.to_owned();
+        }
+        self.note_fences(words);
+        self.tags.push(words)
+    }
+
+    /// A message as it is shown. A question begins where nothing is open, and opens and closes its block itself.
+    pub(crate) fn shown(&mut self, said: &Said, is_before_question: bool) -> String {
+        if said.is_question {
+            format!("{}{}", std::mem::take(self).closing(), said.text)
+        } else {
+            self.words(&said.text, is_before_question)
+        }
+    }
+
+    fn note_fences(&mut self, words: &str) {
         for letter in words.chars() {
             self.in_a_row = if self.last == Some(letter) { self.in_a_row + 1 } else { 1 };
             self.last = Some(letter);
@@ -62,45 +89,35 @@ impl Fences {
         }
     }
 
-    /// A message as a whole. A question opens and closes its block itself, and begins where none is open.
-    pub(crate) fn note(&mut self, said: &Said) {
-        if !said.is_question {
-            self.note_words(&said.text);
-        }
-    }
-
-    /// What stands before this message: before a question, the end of whatever block of code may be open.
-    pub(crate) fn before(&mut self, said: &Said) -> String {
-        if said.is_question { std::mem::take(self).closing() } else { String::new() }
-    }
-
-    /// Of two fences that are longer than every one before, the first has a word behind it and so ends nothing: it begins a
+    /// The end of whatever may be open. Of two fences that are longer than every one before, the first has a word behind it and so ends nothing: it begins a
     /// block, or stands in the one that is open. The second ends either.
     fn closing(self) -> String {
+        let html = if self.tags.was_tag() { format!("{HTML_ENDS}{BETWEEN}") } else { String::new() };
         let fences = self.longest.into_iter().zip(SIGNS).filter(|(longest, _)| *longest >= SHORTEST);
         let fences = fences.map(|(longest, sign)| sign.to_string().repeat(longest + 1));
-        fences.map(|fence| format!("{fence}text\n{fence}{BETWEEN}")).collect()
+        let fences = fences.map(|fence| format!("{fence}text\n{fence}{BETWEEN}"));
+        std::iter::once(html).chain(fences).collect()
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-    const SHOWN: &str = "what: \"a #[ok](<b>) * ` <!-- c\"";
+    pub(crate) const SHOWN: &str = "what: \"a #[ok](<b>) * ` <!-- c\"";
 
     fn words(text: &str) -> Said {
         Said { text: text.to_owned(), is_question: false }
     }
 
-    fn question() -> Said {
+    pub(crate) fn question() -> Said {
         Said { text: format!("May I?\n\n```\n{SHOWN}\n```\n\nTo answer, …"), is_question: true }
     }
 
     /// The blocks of code that a client shows.
-    fn code_in(markdown: &str) -> Vec<String> {
+    pub(crate) fn code_in(markdown: &str) -> Vec<String> {
         let mut blocks = Vec::new();
         let mut is_code = false;
         for event in Parser::new_ext(markdown, Options::ENABLE_GFM | Options::ENABLE_TABLES) {
@@ -138,6 +155,19 @@ mod tests {
     }
 
     #[test]
+    fn what_would_run_is_shown_whatever_html_stands_before() {
+        for open in
+            ["<!--", "<pre>", "<script>", "<style>", "<textarea>", "<?", "<!X", "<![CDATA[", "<div hidden>"]
+        {
+            check(&[open]);
+            check(&["a", &format!("> b\n\n{open} c\n\nd")]);
+            check(&[&format!("- {open}\n\n```"), "e"]);
+        }
+        let after = joined(&[question(), words("Vec<String>")]);
+        assert!(after.ends_with("\n\nVec<String>"), "nothing is asked behind it: {after}");
+    }
+
+    #[test]
     fn words_without_a_block_of_code_get_nothing_put_between() {
         assert_eq!(
             joined(&[words("a"), words("b ``c``"), question()]),
@@ -147,15 +177,45 @@ mod tests {
         assert_eq!(joined(&[words("```"), words("a")]), "```\n\na", "they are no question");
     }
 
+    /// What Markdown and HTML are made of.
+    pub(crate) fn pieces() -> impl Strategy<Value = Vec<&'static str>> {
+        let pieces = prop::sample::select(vec![
+            "`",
+            "``",
+            "```",
+            "````",
+            "~~~",
+            "~~~~~",
+            "\n",
+            "\n\n",
+            "- ",
+            "> ",
+            "1. ",
+            "   ",
+            "    ",
+            "a",
+            "sh",
+            "# ",
+            "|",
+            "---",
+            "<",
+            "<!--",
+            "<pre>",
+            "-->",
+            "</pre>",
+            "<?",
+            "<!X",
+            "<![CDATA[",
+            "<b",
+            "<Style>",
+        ]);
+        prop::collection::vec(pieces, 0..40)
+    }
+
     proptest! {
         #[test]
         fn no_words_change_how_a_question_is_shown(
-            pieces in prop::collection::vec(
-                prop::sample::select(vec![
-                    "`", "``", "```", "````", "~~~", "~~~~~", "\n", "\n\n", "- ", "> ", "1. ", "   ", "    ", "a", "sh", "# ", "|", "---",
-                ]),
-                0..40,
-            ),
+            pieces in pieces(),
             cut in 0..40_usize,
         ) {
             let (first, second) = pieces.split_at(cut.min(pieces.len()));

@@ -3,7 +3,7 @@
 use super::answer::{Answer, gather, hand_over, leased, said, stopping};
 use super::ask::Asked;
 use super::follow::{Following, News};
-use super::joined::{BETWEEN, Fences, Said, joined};
+use super::joined::{BETWEEN, Open, Said, joined, joined_and_left};
 use super::refusal::OpenAiRefusal;
 use super::written::Leased;
 use crate::live::{LONG_BYTES, Reader, Room};
@@ -45,9 +45,10 @@ pub(crate) async fn answer_stream(
     let mut events = wire.begin(&following.question.event);
     let mut spoken = Spoken::default();
     if !texts.is_empty() {
-        events.extend(wire.text(&spoken.say(&joined(&texts))));
+        let (text, open) = joined_and_left(&texts);
+        events.extend(wire.text(&spoken.say(&text)));
         spoken.pause(BETWEEN);
-        spoken.fences = Fences::of(&texts);
+        spoken.open = open;
     }
     let telling = Telling {
         following: Some(following),
@@ -177,14 +178,15 @@ struct Spoken {
     /// What goes before the next words.
     gap: &'static str,
     /// Those of all that was streamed, drafts too: the client has them in its answer.
-    fences: Fences,
+    open: Open,
 }
 
 impl Spoken {
     fn say(&mut self, text: &str) -> String {
         self.bytes += text.len();
         self.digest.update(text);
-        self.fences.note_words(text);
+        // A question may follow, and these words are out by then: what they open is closed before it.
+        self.open.note_words(text);
         format!("{}{text}", std::mem::take(&mut self.gap))
     }
 
@@ -211,8 +213,7 @@ impl Spoken {
         match streamed {
             Some(position) => {
                 let missing = texts[position].text.get(self.bytes..).unwrap_or_default();
-                self.fences.note_words(missing);
-                rest.push_str(missing);
+                rest.push_str(&self.open.words(missing, texts.iter().any(|said| said.is_question)));
             }
             None => self.start_over(),
         }
@@ -220,9 +221,8 @@ impl Spoken {
             if Some(position) != streamed {
                 let nothing_before = streamed.is_none() && rest.is_empty();
                 rest.push_str(if nothing_before { std::mem::take(&mut self.gap) } else { BETWEEN });
-                rest.push_str(&self.fences.before(said));
-                rest.push_str(&said.text);
-                self.fences.note(said);
+                let is_before_question = texts[position + 1..].iter().any(|later| later.is_question);
+                rest.push_str(&self.open.shown(said, is_before_question));
             }
         }
         rest
@@ -231,7 +231,9 @@ impl Spoken {
 
 #[cfg(test)]
 mod tests {
+    use super::super::joined::tests::{SHOWN, code_in, pieces, question};
     use super::*;
+    use proptest::prelude::*;
 
     /// What the client reads when these are streamed (`None` starts over) and then these are the messages.
     #[track_caller]
@@ -267,6 +269,29 @@ mod tests {
         check(&[Some("a\n```")], &["a\n```", "?", "?"], &format!("a\n```\n\n{ended}\n\n?"));
         check(&[Some("a")], &["a\n```", "?"], &format!("a\n```\n\n{ended}"));
         check(&[Some("a"), None], &["b", "?"], "a\n\n---\n\nb\n\n?");
+    }
+
+    #[test]
+    fn a_tag_that_went_out_ends_before_a_question_and_the_others_are_broken() {
+        let ends = "--> ?> ]]> </pre></script></style></textarea>\n\n?";
+        check(&[Some("a <"), Some("!-- b")], &["a <!-- b", "?"], &format!("a <!-- b\n\n{ends}"));
+        check(&[Some("a <")], &["a <!-- b", "<p>", "?", "<p>"], "a < !-- b\n\n< p>\n\n?\n\n<p>");
+        check(&[Some("a <b>")], &["a <b> <i>"], "a <b> <i>");
+    }
+
+    proptest! {
+        #[test]
+        fn no_words_that_were_streamed_change_how_a_question_is_shown(pieces in pieces(), cut in 0..40_usize, draft in any::<bool>()) {
+            let (mut spoken, mut read) = (Spoken::default(), String::new());
+            let (streamed, missing) = pieces.split_at(cut.min(pieces.len()));
+            for piece in streamed {
+                read.push_str(&spoken.say(piece));
+            }
+            let text = if draft { missing.concat() } else { pieces.concat() };
+            read.push_str(&spoken.rest_of(&[Said { text, is_question: false }, question(), question()]));
+            let shown = code_in(&read).into_iter().filter(|block| *block == format!("{SHOWN}\n")).count();
+            prop_assert_eq!(shown, 2, "{}", read);
+        }
     }
 
     #[test]

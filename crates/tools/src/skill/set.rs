@@ -10,7 +10,7 @@ use super::program;
 use super::wire::EngineSetup;
 use super::worker::LivingThreads;
 use super::{SkillIsolation, SkillOptions};
-use crate::awaiting::{NewCode, NewOffer, Offer, awaiting, hex};
+use crate::awaiting::{NewCode, NewOffer, Offer, awaiting, digest, hex, unpinned};
 use crate::registry::ToolProvider;
 use crate::tool::{CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolRunner};
 use crate::trust::{PinGroup, SeenTrust, TrustStore, TrustStoreError, is_other_code, pin_group, trust_group};
@@ -193,6 +193,15 @@ impl SkillSet {
     /// What of these skills waits for trust.
     pub fn awaiting_trust(&self, trusted: &SeenTrust) -> Vec<NewOffer> {
         let row = |id: &String| awaiting(id, self.offer(id).into_iter().collect(), trusted.pins(), |_| None);
+        self.skills.keys().filter_map(row).collect()
+    }
+
+    /// What trusting these skills would pin: what waits, and whole what nobody has seen here before.
+    pub fn would_pin(&self, trusted: &SeenTrust) -> Vec<NewOffer> {
+        let row = |id: &String| {
+            let offers: Vec<Offer<'_>> = self.offer(id).into_iter().collect();
+            unpinned(id, digest(&offers), offers, trusted.pins(), |_| None)
+        };
         self.skills.keys().filter_map(row).collect()
     }
 

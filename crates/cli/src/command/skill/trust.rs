@@ -56,8 +56,21 @@ async fn trust_there(args: &Args, tools: &ToolList, client: &Client) -> Result<(
     if !tools.items.iter().any(is_theirs) {
         return Err(about(ClientError::Api { status: 404, body: ErrorBody::new(ErrorCode::NotFound) }));
     }
+    refuse_digest(args)?;
     talk(&format!("nothing of {id} changed since it was trusted"));
     Ok(())
+}
+
+/// Where nothing waits, nothing has the digest of what somebody looked at.
+fn refuse_digest(args: &Args) -> Result<(), Failure> {
+    if args.digest.is_none() {
+        return Ok(());
+    }
+    let message = format!(
+        "nothing of {:?} with this digest waits to be trusted, so nothing was trusted; `cortex skill list` shows what waits",
+        args.id
+    );
+    Err(Failure::Coded { code: "conflict", message })
 }
 
 /// Says what is about to be trusted. Who looked before says with the digest what they saw.
@@ -98,7 +111,11 @@ async fn trust_here(args: &Args, context: &Context) -> Result<(), Failure> {
     let trusted = trusted_here(context)?;
     let skills = SkillSet::look_at_folder(&folder, &options, &trusted).await;
     let skills = skills.map_err(|problems| broken(&problems))?;
-    for row in skills.awaiting_trust(&trusted) {
+    let unpinned = skills.would_pin(&trusted);
+    if unpinned.is_empty() {
+        refuse_digest(args)?;
+    }
+    for row in unpinned {
         show(&cortex_server::untrusted(row), args)?;
     }
     let (store, thread) = Store::open(StoreConfig::at(home.database()))
