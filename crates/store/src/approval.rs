@@ -18,6 +18,7 @@ mod expire;
 mod grant;
 mod question;
 
+pub(crate) use expire::journal_ended;
 pub use grant::{Grant, Granted};
 pub use question::OpenQuestion;
 

@@ -4,7 +4,7 @@ use crate::inbox::{fail_at_recovery, fail_damaged};
 use crate::savepoint::{apart, or_nothing};
 use crate::trace::{self, NoteKind};
 use crate::turn::{claimed_topic, shorten};
-use crate::{Store, StoreError, approval, outbox, topic};
+use crate::{Store, StoreError, approval, inbox, outbox, topic};
 use cortex_types::{Event, EventId, InboxStatus, Millis, NewReply};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
@@ -152,9 +152,9 @@ fn rescue(
     // An answer may have come since the look: then it goes on already.
     let still = if stranded.unasked.is_empty() { Vec::new() } else { unasked(connection)? };
     for seq in stranded.unasked.iter().filter(|seq| still.contains(seq)) {
-        let reason = "it waited for an answer, and nobody is asked";
-        match apart(connection, || approval::wake(connection, *seq, reason, now))? {
-            Ok(()) => rescued.topics += 1,
+        match apart(connection, || rescue_unasked(connection, *seq, now, notice))? {
+            Ok(None) => rescued.topics += 1,
+            Ok(Some(failed)) => rescued.failed.push(failed),
             Err(error) => tracing::error!(seq, %error, "A waiting event cannot be put back"),
         }
     }
@@ -162,6 +162,28 @@ fn rescue(
 }
 
 /// What became of an event that held its topic for nobody. One whose id is damaged has none: nobody can watch it.
+/// Wakes an event that nobody is asked about any more, or fails it and gives its id. A turn whose journal has a question open
+/// would only rest again, so it hears first that none is.
+fn rescue_unasked(
+    connection: &Connection,
+    seq: i64,
+    now: Millis,
+    notice: &dyn Fn(&Event) -> NewReply,
+) -> Result<Option<EventId>, StoreError> {
+    match apart(connection, || approval::journal_ended(connection, seq, now))? {
+        // Where the journal cannot be read, the claim finds that out too, and tells the user.
+        Ok(()) | Err(StoreError::Damaged(_)) => {
+            approval::wake(connection, seq, "it waited for an answer, and nobody is asked", now)?;
+            Ok(None)
+        }
+        Err(error) => {
+            let reason = format!("it waited for an answer that nobody can give: {error}");
+            fail_at_recovery(connection, seq, &shorten(&reason), now, notice)?;
+            Ok(Some(inbox::by_seq(connection, seq)?.id))
+        }
+    }
+}
+
 enum Put {
     Back(Option<EventId>),
     Aside(Option<EventId>),

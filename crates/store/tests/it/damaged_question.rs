@@ -2,8 +2,10 @@
 
 use crate::approval::Asked;
 use crate::recovery::damage;
-use cortex_store::{PageRequest, Resolved};
-use cortex_types::{ApprovalStatus, Decision, InboxStatus, Millis, OutboxStatus, StepBody};
+use cortex_store::{Claimed, PageRequest, Resolved, TurnEnd};
+use cortex_testkit::new_reply;
+use cortex_types::{ApprovalStatus, Decision, Event, InboxStatus, Millis, OutboxStatus, StepBody};
+use std::collections::BTreeSet;
 
 const LATE: Millis = Millis(900_000);
 
@@ -23,9 +25,12 @@ async fn expire(asked: &Asked) -> usize {
 
 /// What the journal says was decided.
 async fn decisions(asked: &Asked) -> Vec<Decision> {
-    let claimed = asked.claim().await.expect("the event goes on");
-    let decided = claimed.steps.into_iter().filter_map(|step| {
-        if let StepBody::ApprovalDecided { decision, .. } = step.body { Some(decision) } else { None }
+    decided(&asked.claim().await.expect("the event goes on"))
+}
+
+fn decided(claimed: &Claimed) -> Vec<Decision> {
+    let decided = claimed.steps.iter().filter_map(|step| {
+        if let StepBody::ApprovalDecided { decision, .. } = &step.body { Some(*decision) } else { None }
     });
     decided.collect()
 }
@@ -98,11 +103,59 @@ async fn a_question_that_cannot_be_read_expires_like_any_other() {
     }
 }
 
+/// Ends turns as one does whose journal still has a question open, and lets the watchdog look after each, until the journal
+/// has an end of both.
+async fn turns_until_both_are_decided(asked: &Asked) -> Vec<Decision> {
+    for _ in 0..3 {
+        let look = asked.store.watchdog().look(BTreeSet::new()).await.unwrap();
+        let notice = |event: &Event| new_reply(&event.topic, "lost");
+        asked.store.watchdog().rescue(look, 3, LATE, notice).await.unwrap();
+        let Some(running) = asked.claim().await else { continue };
+        let decisions = decided(&running);
+        if decisions.len() == 2 {
+            return decisions;
+        }
+        asked.store.turns().finish_turn(&running.event, TurnEnd::Waiting, Vec::new(), LATE).await.unwrap();
+    }
+    panic!("the event waits and is woken for ever");
+}
+
 #[tokio::test]
 async fn a_question_that_lost_its_event_ends_and_the_event_goes_on() {
+    for change in
+        ["event_seq = 99", "event_seq = 'none'", "status = 'pendinh'", "status = CAST(x'ff' AS TEXT)"]
+    {
+        let asked = Asked::two().await;
+        damage(&asked.store, &format!("UPDATE pending_approvals SET {change} WHERE rowid = 1"));
+        expire(&asked).await;
+        assert_eq!(expire(&asked).await, 0, "{change}");
+        assert_eq!(asked.event().await.0, InboxStatus::Pending, "{change}");
+        assert_eq!(turns_until_both_are_decided(&asked).await, [Decision::Expired; 2], "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_lost_its_event_ends_beside_one_that_was_approved() {
     let asked = Asked::two().await;
     damage(&asked.store, "UPDATE pending_approvals SET event_seq = 99 WHERE rowid = 1");
-    assert_eq!(expire(&asked).await, 2);
-    assert_eq!(expire(&asked).await, 0);
-    assert_eq!(asked.event().await.0, InboxStatus::Pending);
+    asked.decide(1, Decision::Approved).await;
+    let decisions = turns_until_both_are_decided(&asked).await;
+    assert_eq!(decisions, [Decision::Approved, Decision::Expired]);
+}
+
+#[tokio::test]
+async fn a_question_whose_end_cannot_be_journaled_fails_its_event_and_the_user_is_told() {
+    let asked = Asked::two().await;
+    damage(&asked.store, "UPDATE pending_approvals SET status = 'pendinh' WHERE rowid = 1");
+    // The place of the next step is taken.
+    damage(&asked.store, "DELETE FROM turn_steps WHERE number = 0");
+    damage(&asked.store, "UPDATE pending_approvals SET status = 'pendinh' WHERE rowid = 2");
+    let look = async || asked.store.watchdog().look(BTreeSet::new()).await.unwrap();
+    let notice = |event: &Event| new_reply(&event.topic, "lost");
+    let rescued = asked.store.watchdog().rescue(look().await, 3, LATE, notice).await.unwrap();
+    assert_eq!(rescued.failed, std::slice::from_ref(&asked.claimed.event.id));
+    assert_eq!(asked.event().await.0, InboxStatus::Failed);
+    assert!(look().await.is_empty());
+    let told = crate::recovery::replies_in(&asked.store).await;
+    assert!(told.iter().any(|(_, text)| text == "lost"), "{told:?}");
 }
