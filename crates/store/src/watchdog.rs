@@ -20,7 +20,7 @@ pub struct Watchdog<'a>(pub(crate) &'a Store);
 pub struct Stranded {
     /// Events that hold their topic and that no task works on, by their place in the inbox.
     pub events: Vec<i64>,
-    /// Topics in which an event is pending while nothing holds them.
+    /// Topics in which an event is pending while nothing holds them and nothing leads them, or its time never comes.
     pub topics: Vec<i64>,
     /// Events that wait for a person although nobody is asked anything.
     pub unasked: Vec<i64>,
@@ -95,7 +95,8 @@ fn look(connection: &Connection, running: &BTreeSet<i64>) -> Result<Stranded, St
     }
     let mut idle = connection.prepare_cached(
         "SELECT DISTINCT topic_id FROM inbox_messages
-         JOIN topics ON topics.id = topic_id AND topics.in_flight IS NULL AND topics.head_seq IS NULL
+         JOIN topics ON topics.id = topic_id AND topics.in_flight IS NULL
+           AND (topics.head_seq IS NULL OR typeof(topics.head_due_at) <> 'integer' OR topics.head_due_at < 0)
          WHERE status = 'pending'",
     )?;
     let mut topics = Vec::new();

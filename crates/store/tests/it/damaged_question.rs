@@ -4,8 +4,9 @@ use crate::approval::Asked;
 use crate::recovery::damage;
 use cortex_store::{Claimed, PageRequest, Resolved, TurnEnd};
 use cortex_testkit::new_reply;
-use cortex_types::{ApprovalStatus, Decision, Event, InboxStatus, Millis, OutboxStatus, StepBody};
+use cortex_types::{ApprovalStatus, Decision, Event, GrantId, InboxStatus, Millis, OutboxStatus, StepBody};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 const LATE: Millis = Millis(900_000);
 
@@ -158,4 +159,49 @@ async fn a_question_whose_end_cannot_be_journaled_fails_its_event_and_the_user_i
     assert!(look().await.is_empty());
     let told = crate::recovery::replies_in(&asked.store).await;
     assert!(told.iter().any(|(_, text)| text == "lost"), "{told:?}");
+}
+
+#[tokio::test]
+async fn what_was_asked_with_times_that_cannot_be_read_ends_after_a_start() {
+    for change in ["created_at = 'noon'", "expires_at = 'noon'", "created_at = x'00'"] {
+        let asked = Asked::two().await;
+        damage(&asked.store, &format!("UPDATE pending_approvals SET {change} WHERE rowid = 1"));
+        assert_eq!(asked.store.approvals().clamp_future(Millis(2_000)).await, Ok(1), "{change}");
+        assert_eq!(asked.store.approvals().clamp_future(Millis(2_000)).await, Ok(0), "{change}");
+        let expired = asked.store.approvals().expire_due(Millis(2_000), |_| None).await;
+        assert_eq!(expired, Ok(1), "{change}");
+        assert_eq!(asked.event().await.0, InboxStatus::Waiting, "{change}: the other is open");
+        asked.decide(1, Decision::Approved).await;
+        assert_eq!(decisions(&asked).await, [Decision::Expired, Decision::Approved], "{change}");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_whose_end_cannot_be_read_is_none() {
+    for change in ["created_at = 'noon'", "expires_at = 'noon'"] {
+        let asked = Asked::two().await;
+        let approvals = asked.store.approvals();
+        let grant = GrantId::from_ulid(ulid::Ulid::generate());
+        approvals
+            .grant(grant, asked.questions[0].clone(), Duration::from_secs(60), Millis(1_000))
+            .await
+            .unwrap();
+        damage(&asked.store, &format!("UPDATE approval_grants SET {change}"));
+        if change.starts_with("expires_at") {
+            assert_eq!(approvals.is_granted([9; 32], Millis(2_000)).await, Ok(false), "{change}");
+        }
+        assert_eq!(approvals.clamp_future(Millis(2_000)).await, Ok(1), "{change}");
+        assert_eq!(approvals.clamp_future(Millis(2_000)).await, Ok(0), "{change}");
+        assert_eq!(approvals.is_granted([9; 32], Millis(2_000)).await, Ok(false), "{change}");
+    }
+}
+
+#[tokio::test]
+async fn an_approval_whose_time_cannot_be_read_is_too_old_after_a_start() {
+    let asked = Asked::two().await;
+    asked.decide(0, Decision::Approved).await;
+    damage(&asked.store, "UPDATE pending_approvals SET resolved_at = 'noon' WHERE rowid = 1");
+    assert_eq!(asked.store.approvals().clamp_future(Millis(2_000)).await, Ok(1));
+    let found = asked.store.approvals().find(asked.questions[0].clone()).await.unwrap().unwrap();
+    assert_eq!(found.resolved_at, Some(Millis(0)));
 }

@@ -2,8 +2,11 @@
 
 use crate::damaged_row::lose;
 use crate::recovery::{claim_one, damage};
-use cortex_testkit::{TempStore, answered, new_event, topic};
-use cortex_types::{Millis, NewEvent, Priority};
+use cortex_store::{Claims, TurnEnd};
+use cortex_testkit::{TempStore, answered, new_event, new_reply, topic};
+use cortex_types::{Event, Millis, NewEvent, Priority};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 const NOW: Millis = Millis(1_000);
 
@@ -85,4 +88,51 @@ async fn a_topic_that_lost_its_time_is_claimed_again_after_a_turn() {
     lose(&store, "topics", "head_due_at", "topic_key = 'damaged'");
     store.turns().finish_turn(&first.event, answered("ok", Vec::new()), Vec::new(), NOW).await.unwrap();
     assert_eq!(claimed(&store).await, ["second"]);
+}
+
+/// A turn that is tried again at `at`.
+async fn backs_off(store: &TempStore, key: &str, at: i64) {
+    accept(store, "telegram", key, key).await;
+    let claimed = claim_one(store, NOW).await;
+    let retry = TurnEnd::RetryAt { due_at: Millis(at), reason: "busy".to_owned() };
+    store.turns().finish_turn(&claimed.event, retry, Vec::new(), NOW).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_time_of_a_topic_that_cannot_be_read_holds_it_until_the_next_look_alone() {
+    for change in ["head_due_at = 'noon'", "head_due_at = x'00'", "head_due_at = -5"] {
+        let store = TempStore::create();
+        backs_off(&store, "damaged", 9_000).await;
+        backs_off(&store, "whole", 9_000).await;
+        damage(&store, &format!("UPDATE topics SET {change} WHERE topic_key = 'damaged'"));
+        let look = async || store.watchdog().look(BTreeSet::new()).await.unwrap();
+        let stranded = look().await;
+        assert_eq!(stranded.topics, [1], "{change}");
+        let notice = |event: &Event| new_reply(&event.topic, "lost");
+        assert_eq!(store.watchdog().rescue(stranded, 3, NOW, notice).await.unwrap().topics, 1, "{change}");
+        assert!(look().await.is_empty(), "{change}");
+        assert_eq!(store.inbox().claim_next(10, Millis(8_999)).await.unwrap(), Claims::default(), "{change}");
+        let claims = store.inbox().claim_next(10, Millis(9_000)).await.unwrap();
+        assert_eq!(claims.whole.len(), 2, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn times_that_cannot_be_read_are_now_after_a_start() {
+    for change in ["topics SET head_due_at = 'noon'", "inbox_messages SET due_at = 'noon'"] {
+        let store = TempStore::create();
+        backs_off(&store, "damaged", 2_000).await;
+        if change.starts_with("inbox") {
+            damage(&store, "UPDATE topics SET head_due_at = 0");
+        }
+        damage(&store, &format!("UPDATE {change}"));
+        store.inbox().clamp_future(Duration::from_secs(3_600), NOW).await.unwrap();
+        assert_eq!(claim_one(&store, NOW).await.event.text, "damaged", "{change}");
+        let due = sql_number(&store, "SELECT due_at FROM inbox_messages");
+        assert!(due <= 2_000, "{change}: {due}");
+    }
+}
+
+fn sql_number(store: &TempStore, sql: &str) -> i64 {
+    rusqlite::Connection::open(store.path()).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }
