@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0013_topics.sql"),
     include_str!("../migrations/0014_sessions.sql"),
     include_str!("../migrations/0015_strangers.sql"),
+    include_str!("../migrations/0017_processing.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.

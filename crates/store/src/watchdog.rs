@@ -162,7 +162,6 @@ fn rescue(
     Ok(rescued)
 }
 
-/// What became of an event that held its topic for nobody. One whose id is damaged has none: nobody can watch it.
 /// Wakes an event that nobody is asked about any more, or fails it and gives its id. A turn whose journal has a question open
 /// would only rest again, so it hears first that none is.
 fn rescue_unasked(
@@ -185,6 +184,7 @@ fn rescue_unasked(
     }
 }
 
+/// What became of an event that held its topic for nobody. One whose id is damaged has none: nobody can watch it.
 enum Put {
     Back(Option<EventId>),
     Aside(Option<EventId>),
@@ -222,6 +222,8 @@ fn rescue_event(
             trace::note(connection, seq, now, NoteKind::Rescued, "no task worked on this turn any more")?;
             Put::Back(id.parse().ok())
         }
+        // The name was damaged: the next look finds out whether a task works on the event.
+        None if topic::hold_for_running(connection, topic)? => return Ok(None),
         None => Put::Free,
     };
     topic::release(connection, topic)?;
