@@ -127,6 +127,14 @@ pub fn bare_word_note(open: usize) -> String {
     }
 }
 
+/// What is said of open questions that cannot be shown again.
+pub fn damaged_question_note(questions: usize) -> String {
+    let (what, it) = if questions == 1 { ("A question", "it ends") } else { ("Some questions", "they end") };
+    format!(
+        "{what} to you cannot be shown again: damaged on disk. Nothing was decided; {it} by being left unanswered."
+    )
+}
+
 /// Binds an approval to exactly one call: any other byte is another call.
 pub fn bind(tool: &str, canonical_arguments: &str, user: &str, topic: &TopicRef, version: &str) -> [u8; 32] {
     let mut hasher = Sha256::new();

@@ -17,8 +17,8 @@ mod turn;
 mod visible;
 
 pub use approval::{
-    AnswerOutcome, ApprovalAnswer, Asking, Question, bare_decision, bare_word_note, bind, is_approver,
-    outcome_line, read_answer,
+    AnswerOutcome, ApprovalAnswer, Asking, Question, bare_decision, bare_word_note, bind,
+    damaged_question_note, is_approver, outcome_line, read_answer,
 };
 pub use compaction::{CompactLine, foldable, summary_request, summary_without_model};
 pub use context::{

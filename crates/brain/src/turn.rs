@@ -7,7 +7,7 @@ use crate::context::TurnContext;
 use crate::failure::FailureNotice;
 use crate::output::{Output, parse_output, without_pictures};
 use crate::trust::{is_own_reading, without_mark};
-use calls::{CallState, states, with_distinct_ids};
+use calls::{CallState, forget_unstarted, states, with_distinct_ids};
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, TOOL_CALLS_MAX};
 use cortex_types::{
     ApprovalId, ChatMessage, ChatReply, ChatRequest, DENIED_RESULT, Decision, EXPIRED_RESULT, Sampling,
@@ -47,6 +47,7 @@ pub enum Input {
     ModelFailed(ModelFailure),
     /// What the registry says of each call it was asked about.
     CallsChecked(Vec<(String, CallVerdict)>),
+    /// How the calls that could run went. One without a result still waits and has not started.
     ToolsRan(Vec<ToolResult>),
 }
 
@@ -121,8 +122,8 @@ pub enum Effect {
     CheckCalls { calls: Vec<ToolCall>, marked: bool },
     /// Look up where these words for other channels would go.
     CheckSends(Vec<ToolCall>),
-    /// Wait until each of these can run, journal its start only then, and run them side by side. A call that waits has not
-    /// started: whatever ends the wait, it did not run.
+    /// Run these side by side, each as soon as it can, with its start journaled right before. A call that waits has not
+    /// started: whatever ends the wait, it did not run. Those that ran are told of while others still wait.
     RunTools(Vec<ReadyCall>),
     /// Ask a person about each of these and suspend the turn; each that is approved runs at once.
     AskApprovals(Vec<ToolCall>),
@@ -198,6 +199,7 @@ impl Turn {
                     self.answer_call(&mut record, result.call_id, name, result.text, result.ending);
                     read.into_iter().for_each(|from| self.mark(&mut record, from));
                 }
+                forget_unstarted(&mut self.steps);
                 self.advance(record, notices)
             }
         }

@@ -6,7 +6,8 @@ use crate::runtime::Parts;
 use crate::timer::wait_for;
 use crate::token::stored_payload;
 use cortex_brain::{
-    AnswerOutcome, Asking, Question, bare_decision, bare_word_note, is_approver, outcome_line, read_answer,
+    AnswerOutcome, Asking, Question, bare_decision, bare_word_note, damaged_question_note, is_approver,
+    outcome_line, read_answer,
 };
 use cortex_store::{
     Answerer, ApprovalKey, Grant, Granted, OpenQuestion, Page, PageRequest, Resolved, StoreError, TurnEnd,
@@ -167,14 +168,19 @@ pub(crate) async fn bare_answer(parts: &Parts, event: &Event) -> Result<Option<T
     let now = parts.clock.now();
     let (topic, user_id) = (event.topic.clone(), event.user_id.clone());
     let open = parts.store.approvals().open_for(topic, user_id, now, REPEATED_MAX).await?;
-    if !open.iter().any(|asked| was_before(asked, event)) {
+    if !open.is_damaged && !open.readable.iter().any(|asked| was_before(asked, event)) {
         return Ok(None);
     }
-    if let ([asked], true) = (open.as_slice(), parts.config.bare_words) {
+    // What cannot be read may be what was meant.
+    if let ([asked], true, false) = (open.readable.as_slice(), parts.config.bare_words, open.is_damaged) {
         return decide_by(parts, event, ApprovalKey::Id(asked.approval.id.clone()), decision).await.map(Some);
     }
-    let note = bare_word_note(open.len());
-    let replies = open.iter().map(|asked| shown_again(&asked.approval, &note, now)).collect();
+    let note = bare_word_note(open.count());
+    let mut replies: Vec<NewReply> =
+        open.readable.iter().map(|asked| shown_again(&asked.approval, &note, now)).collect();
+    if open.unreadable > 0 {
+        replies.push(line(&event.topic, damaged_question_note(open.unreadable), now));
+    }
     Ok(Some(TurnEnd::Handled { replies }))
 }
 

@@ -8,7 +8,7 @@ use crate::effect::call_model::{Asked, call_model};
 use crate::effect::check_calls::{check_calls, is_open_to};
 use crate::effect::end_turn::{end_turn, left_in_flight, patiently, suspended};
 use crate::effect::route_answer::{RoutedAnswer, reply_to, route_answer};
-use crate::effect::run_tool::{run_tools, wait_for_tools};
+use crate::effect::run_tool::run_tools;
 use crate::effect::send::{check_sends, send_targets};
 use crate::runtime::Parts;
 use cortex_brain::{
@@ -22,6 +22,7 @@ use cortex_store::{
 };
 use cortex_types::{Event, Millis, ModelCall, NewReply, OpId, Sight, Step, StepBody, ToolSpec};
 use fail::fail_point;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -100,7 +101,7 @@ impl Ended {
 
 /// What the journal of this turn still needs.
 #[derive(Default)]
-struct Journal {
+pub(crate) struct Journal {
     next_number: usize,
     /// Model calls that no recorded step carries yet.
     unpaid: Vec<ModelCall>,
@@ -229,14 +230,13 @@ async fn perform(
             Ok(Performed::Learned(Input::CallsChecked(check_sends(parts, event, &calls).await?)))
         }
         Effect::RunTools(calls) => {
-            let Some(waited) = unless(cancel, wait_for_tools(parts, event, &calls)).await else {
-                return ended(TurnEnd::Parked);
-            };
-            let starts: Vec<StepBody> = waited.can_run().map(ReadyCall::started).collect();
-            if !starts.is_empty() {
-                record(parts, event, starts, Vec::new(), journal, cancel).await?;
+            let round = run_tools(parts, event, &calls, &Mutex::new(journal), cancel).await;
+            match (round.results, round.failed) {
+                // What ran is kept first; the others are asked for again, and end the turn then.
+                (results, _) if !results.is_empty() => Ok(Performed::Learned(Input::ToolsRan(results))),
+                (_, Some(error)) => Err(error),
+                (_, None) => ended(TurnEnd::Parked),
             }
-            Ok(Performed::Learned(Input::ToolsRan(run_tools(parts, event, waited, cancel).await)))
         }
         Effect::AskApprovals(calls) => match unless(cancel, questions(parts, event, &calls)).await {
             Some(Ok(questions)) => suspend(parts, event, questions, journal, cancel).await,
@@ -264,7 +264,7 @@ async fn perform(
 
 /// What may wait for somebody else, such as a server that is away; `None` when the time to finish ends first. Nothing has
 /// begun by then, so the turn is parked and the next start goes on from here.
-async fn unless<T>(cancel: &CancellationToken, waiting: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn unless<T>(cancel: &CancellationToken, waiting: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         () = cancel.cancelled() => None,
@@ -300,7 +300,33 @@ async fn record(
     let now = parts.clock.now();
     let steps: Vec<Step> = bodies.into_iter().map(|body| journal.number(body, now)).collect();
     let notices: Vec<NewReply> = notices.into_iter().map(|text| reply_to(event, text, now)).collect();
-    let calls = std::mem::take(&mut journal.unpaid);
+    write(parts, event, steps, notices, std::mem::take(&mut journal.unpaid), cancel).await
+}
+
+/// Journals that a call may have run from here on. Others of its round do the same, and share a commit.
+pub(crate) async fn record_start(
+    parts: &Parts,
+    event: &Event,
+    ready: &ReadyCall,
+    journal: &Mutex<&mut Journal>,
+    cancel: &CancellationToken,
+) -> Result<(), StoreError> {
+    let (step, calls) = {
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        (journal.number(ready.started(), parts.clock.now()), std::mem::take(&mut journal.unpaid))
+    };
+    write(parts, event, vec![step], Vec::new(), calls, cancel).await
+}
+
+async fn write(
+    parts: &Parts,
+    event: &Event,
+    steps: Vec<Step>,
+    notices: Vec<NewReply>,
+    calls: Vec<ModelCall>,
+    cancel: &CancellationToken,
+) -> Result<(), StoreError> {
+    let now = parts.clock.now();
     patiently(parts, cancel, || {
         let (steps, calls, notices) = (steps.clone(), calls.clone(), notices.clone());
         async move { parts.store.turns().record_steps(event, steps, calls, notices, now).await }

@@ -18,8 +18,9 @@ mod expire;
 mod grant;
 mod question;
 
+pub(crate) use expire::journal_ended;
 pub use grant::{Grant, Granted};
-pub use question::OpenQuestion;
+pub use question::{OpenQuestion, OpenQuestions};
 
 /// Transitions of approvals.
 pub struct Approvals<'a>(pub(crate) &'a Store);

@@ -112,17 +112,18 @@ impl Inbox<'_> {
     }
 
     /// Planned retries lie at most `horizon` ahead; a clock that was set back before this start must not hold a
-    /// topic for longer.
+    /// topic for longer. A time that cannot be read is now.
     pub async fn clamp_future(&self, horizon: Duration, now: Millis) -> Result<usize, StoreError> {
         let latest = now.after(horizon).0;
         self.0
             .write(move |connection| {
                 let events = connection.execute(
-                    "UPDATE inbox_messages SET due_at = ?1 WHERE status = 'pending' AND due_at > ?1",
+                    "UPDATE inbox_messages SET due_at = iif(typeof(due_at) = 'integer', ?1, 0)
+                     WHERE status = 'pending' AND (due_at > ?1 OR typeof(due_at) <> 'integer')",
                     [latest],
                 )?;
                 connection.execute(
-                    "UPDATE topics SET head_due_at = ?1
+                    "UPDATE topics SET head_due_at = iif(typeof(head_due_at) = 'integer', ?1, 0)
                      WHERE in_flight IS NULL AND head_seq IS NOT NULL AND head_due_at > 0 AND head_due_at > ?1",
                     [latest],
                 )?;

@@ -47,8 +47,8 @@ mod watchdog;
 mod writer;
 
 pub use approval::{
-    Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Granted, OpenQuestion, Resolved, Suspended,
-    Suspension,
+    Answerer, ApprovalKey, Approvals, AskedApproval, Grant, Granted, OpenQuestion, OpenQuestions, Resolved,
+    Suspended, Suspension,
 };
 pub use audit::AuditRow;
 pub use backup::{CopyProgress, check_copy, check_whole, copy_database, fold_log};

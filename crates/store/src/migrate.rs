@@ -26,6 +26,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0014_sessions.sql"),
     include_str!("../migrations/0015_strangers.sql"),
     include_str!("../migrations/0016_own_words.sql"),
+    include_str!("../migrations/0017_processing.sql"),
 ];
 
 /// Why a database could not be brought to this binary's schema.

@@ -187,18 +187,20 @@ impl Outbox<'_> {
     }
 
     /// Leases and waits reach at most `horizon` ahead; a clock that was set back before this start must not hide
-    /// messages for longer.
+    /// messages for longer. A time that cannot be read is now.
     pub async fn clamp_future(&self, horizon: Duration, now: Millis) -> Result<usize, StoreError> {
         let latest = now.after(horizon).0;
         self.0
             .write(move |connection| {
                 let leases = connection.execute(
-                    "UPDATE outbox_messages SET lease_expires_at = ?1 WHERE status = 'leased' AND lease_expires_at > ?1",
-                    [latest],
+                    "UPDATE outbox_messages SET lease_expires_at = iif(typeof(lease_expires_at) = 'integer', ?1, ?2)
+                     WHERE status = 'leased' AND (lease_expires_at > ?1 OR typeof(lease_expires_at) <> 'integer')",
+                    [latest, now.0],
                 )?;
                 let waits = connection.execute(
-                    "UPDATE outbox_messages SET next_attempt_at = ?1
-                     WHERE status IN ('pending', 'leased') AND next_attempt_at > ?1",
+                    "UPDATE outbox_messages SET next_attempt_at = iif(typeof(next_attempt_at) = 'integer', ?1, 0)
+                     WHERE status IN ('pending', 'leased')
+                       AND (next_attempt_at > ?1 OR typeof(next_attempt_at) <> 'integer')",
                     [latest],
                 )?;
                 Ok(leases + waits)

@@ -134,6 +134,23 @@ pub(crate) fn release(connection: &Connection, topic: i64) -> Result<(), StoreEr
     Ok(())
 }
 
+/// Holds a topic for an event of its own that says it runs, and says whether there is one.
+pub(crate) fn hold_for_running(connection: &Connection, topic: i64) -> Result<bool, StoreError> {
+    let running = connection
+        .prepare_cached("SELECT min(seq) FROM inbox_messages WHERE topic_id = ?1 AND status = 'processing'")?
+        .query_row([topic], |row| row.get::<_, Option<i64>>(0))?;
+    if let Some(seq) = running {
+        tracing::error!(topic, seq, "A stored topic named another event than the one that runs in it");
+        hold_for(connection, topic, seq)?;
+    }
+    Ok(running.is_some())
+}
+
+pub(crate) fn hold_for(connection: &Connection, topic: i64, seq: i64) -> Result<(), StoreError> {
+    connection.prepare_cached("UPDATE topics SET in_flight = ?2 WHERE id = ?1")?.execute([topic, seq])?;
+    Ok(())
+}
+
 /// The event that leads a topic.
 struct Next {
     seq: i64,

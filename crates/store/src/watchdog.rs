@@ -4,7 +4,7 @@ use crate::inbox::{fail_at_recovery, fail_damaged};
 use crate::savepoint::{apart, or_nothing};
 use crate::trace::{self, NoteKind};
 use crate::turn::{claimed_topic, shorten};
-use crate::{Store, StoreError, approval, outbox, topic};
+use crate::{Store, StoreError, approval, inbox, outbox, topic};
 use cortex_types::{Event, EventId, InboxStatus, Millis, NewReply};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub struct Watchdog<'a>(pub(crate) &'a Store);
 pub struct Stranded {
     /// Events that hold their topic and that no task works on, by their place in the inbox.
     pub events: Vec<i64>,
-    /// Topics in which an event is pending while nothing holds them.
+    /// Topics in which an event is pending while nothing holds them and nothing leads them, or its time never comes.
     pub topics: Vec<i64>,
     /// Events that wait for a person although nobody is asked anything.
     pub unasked: Vec<i64>,
@@ -95,7 +95,8 @@ fn look(connection: &Connection, running: &BTreeSet<i64>) -> Result<Stranded, St
     }
     let mut idle = connection.prepare_cached(
         "SELECT DISTINCT topic_id FROM inbox_messages
-         JOIN topics ON topics.id = topic_id AND topics.in_flight IS NULL AND topics.head_seq IS NULL
+         JOIN topics ON topics.id = topic_id AND topics.in_flight IS NULL
+           AND (topics.head_seq IS NULL OR typeof(topics.head_due_at) <> 'integer' OR topics.head_due_at < 0)
          WHERE status = 'pending'",
     )?;
     let mut topics = Vec::new();
@@ -152,13 +153,35 @@ fn rescue(
     // An answer may have come since the look: then it goes on already.
     let still = if stranded.unasked.is_empty() { Vec::new() } else { unasked(connection)? };
     for seq in stranded.unasked.iter().filter(|seq| still.contains(seq)) {
-        let reason = "it waited for an answer, and nobody is asked";
-        match apart(connection, || approval::wake(connection, *seq, reason, now))? {
-            Ok(()) => rescued.topics += 1,
+        match apart(connection, || rescue_unasked(connection, *seq, now, notice))? {
+            Ok(None) => rescued.topics += 1,
+            Ok(Some(failed)) => rescued.failed.push(failed),
             Err(error) => tracing::error!(seq, %error, "A waiting event cannot be put back"),
         }
     }
     Ok(rescued)
+}
+
+/// Wakes an event that nobody is asked about any more, or fails it and gives its id. A turn whose journal has a question open
+/// would only rest again, so it hears first that none is.
+fn rescue_unasked(
+    connection: &Connection,
+    seq: i64,
+    now: Millis,
+    notice: &dyn Fn(&Event) -> NewReply,
+) -> Result<Option<EventId>, StoreError> {
+    match apart(connection, || approval::journal_ended(connection, seq, now))? {
+        // Where the journal cannot be read, the claim finds that out too, and tells the user.
+        Ok(()) | Err(StoreError::Damaged(_)) => {
+            approval::wake(connection, seq, "it waited for an answer, and nobody is asked", now)?;
+            Ok(None)
+        }
+        Err(error) => {
+            let reason = format!("it waited for an answer that nobody can give: {error}");
+            fail_at_recovery(connection, seq, &shorten(&reason), now, notice)?;
+            Ok(Some(inbox::by_seq(connection, seq)?.id))
+        }
+    }
 }
 
 /// What became of an event that held its topic for nobody. One whose id is damaged has none: nobody can watch it.
@@ -199,6 +222,8 @@ fn rescue_event(
             trace::note(connection, seq, now, NoteKind::Rescued, "no task worked on this turn any more")?;
             Put::Back(id.parse().ok())
         }
+        // The name was damaged: the next look finds out whether a task works on the event.
+        None if topic::hold_for_running(connection, topic)? => return Ok(None),
         None => Put::Free,
     };
     topic::release(connection, topic)?;

@@ -306,7 +306,8 @@ fn run_in_savepoint(connection: &Connection, job: Box<dyn Job>) -> Ran {
     // After a full disk SQLite may have rolled everything back already; then there is no savepoint to close, and what the
     // request thinks it wrote is gone.
     if connection.is_autocommit() {
-        ran.failed.get_or_insert_with(savepoint::lost);
+        // All of the batch are told what failed, and what is wrong with the row of one is not it.
+        ran.failed = Some(ran.failed.filter(StoreError::spoils_batch).unwrap_or_else(savepoint::lost));
         return ran;
     }
     let undone = if ran.failed.is_some() { execute(connection, "ROLLBACK TO request") } else { Ok(()) };
@@ -334,4 +335,27 @@ fn refuse_all(batch: impl IntoIterator<Item = Box<dyn Job>>, error: &StoreError)
 fn execute(connection: &Connection, sql: &str) -> Result<(), StoreError> {
     connection.prepare_cached(sql)?.execute([])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_whose_transaction_is_gone_never_tells_the_others_of_its_own_damaged_row() {
+        let damaged = || StoreError::Damaged("a row".to_owned());
+        let full = || StoreError::Unavailable("disk I/O error".to_owned());
+        for (said, told) in [(damaged(), savepoint::lost()), (full(), full())] {
+            let connection = Connection::open_in_memory().unwrap();
+            connection.execute_batch("BEGIN").unwrap();
+            let (asker, _answer) = oneshot::channel::<Result<(), StoreError>>();
+            // What SQLite does by itself when a statement meets a disk that fails.
+            let work = move |connection: &Connection| {
+                connection.execute_batch("ROLLBACK")?;
+                Err(said)
+            };
+            let ran = run_in_savepoint(&connection, Box::new(Request { work, asker }));
+            assert_eq!(ran.failed, Some(told));
+        }
+    }
 }

@@ -77,3 +77,20 @@ pub fn damage_job(database: &Path, id: i64, column: &str) -> usize {
     let sql = format!("UPDATE scheduler_jobs SET {column} = CAST(x'ff' AS TEXT) WHERE id = ?1");
     connection.execute(&sql, [id]).expect("a row can be changed")
 }
+
+/// Damages a question, as a failing disk would; gives how many there were.
+pub fn damage_question(database: &Path, place: i64, change: &str) -> usize {
+    change_row(database, &format!("UPDATE pending_approvals SET {change} WHERE rowid = ?1"), place)
+}
+
+/// Damages when a message was delivered, as a failing disk would; gives how many there were.
+pub fn damage_delivery(database: &Path, seq: i64) -> usize {
+    change_row(database, "UPDATE outbox_messages SET delivered_at = CAST(x'ff' AS TEXT) WHERE seq = ?1", seq)
+}
+
+fn change_row(database: &Path, sql: &str, place: i64) -> usize {
+    let connection = Connection::open(database).expect("the database opens beside the product");
+    connection.busy_timeout(std::time::Duration::from_secs(30)).expect("a timeout can be set");
+    connection.execute_batch("PRAGMA foreign_keys = 0").expect("a pragma can be set");
+    connection.execute(sql, [place]).expect("a row can be changed")
+}

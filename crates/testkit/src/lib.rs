@@ -22,7 +22,8 @@ pub use flood::{Flooded, Memory, crumbled_event, crumbs, half_message};
 pub use foreign::ForeignClients;
 pub use frozen_time::FrozenTime;
 pub use intruder::{
-    change_asked_arguments, damage_event, damage_fact, damage_first_page, damage_job, lose_turn,
+    change_asked_arguments, damage_delivery, damage_event, damage_fact, damage_first_page, damage_job,
+    damage_question, lose_turn,
 };
 pub use json::Json;
 pub use models::{TestModels, offline_models, offline_models_within};

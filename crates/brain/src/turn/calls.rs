@@ -55,3 +55,15 @@ pub(super) fn states(calls: &[ToolCall], steps: &[StepBody]) -> Vec<(ToolCall, C
     };
     calls.iter().map(|call| (call.clone(), state_of(&call.id))).collect()
 }
+
+/// Calls that were to run and came back without a result are open again.
+pub(super) fn forget_unstarted(steps: &mut Vec<StepBody>) {
+    let last = steps.iter().rposition(|step| matches!(step, StepBody::ModelAnswered { .. }));
+    let since = steps.split_off(last.map_or(0, |position| position + 1));
+    let is_answered = |id: &str| {
+        since.iter().any(|step| matches!(step, StepBody::ToolAnswered { call_id, .. } if call_id == id))
+    };
+    let is_unstarted =
+        |step: &StepBody| matches!(step, StepBody::ToolStarted { call_id, .. } if !is_answered(call_id));
+    steps.extend(since.iter().filter(|step| !is_unstarted(step)).cloned());
+}

@@ -389,3 +389,19 @@ fn at_most_four_questions_are_open_and_the_other_calls_wait_for_a_place() {
     all_free.step(Input::Begin);
     assert_eq!(asked_about(&all_free.step(verdicts(&all[4..]))), ["e", "f"]);
 }
+
+#[test]
+fn a_call_that_still_waits_when_the_others_ran_is_run_again_whatever_it_changes() {
+    for mutates in [false, true] {
+        let mut turn = turn(vec![model_asked(&[("a", "{}"), ("b", "{}")])]);
+        turn.step(Input::Begin);
+        let free = CallVerdict::Free { mutates };
+        turn.step(verdicts(&[("a", 0, free.clone()), ("b", 1, free)]));
+        let effects = turn.step(ran("a", 0, ToolEnding::Done));
+        assert_eq!(kinds(&effects), ["record", "run"], "{mutates}");
+        let Some(Effect::RunTools(calls)) = effects.last() else { panic!("{effects:?}") };
+        assert_eq!(calls.iter().map(|ready| ready.call.name.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(calls[0].mutates, mutates);
+        assert_eq!(kinds(&turn.step(ran("b", 1, ToolEnding::Done))), ["record", "call"]);
+    }
+}

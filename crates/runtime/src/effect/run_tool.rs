@@ -2,6 +2,7 @@
 
 use crate::effect::check_calls::{asks_first, binding_of, call_context, maker_of, own_words, prepare};
 use crate::runtime::Parts;
+use crate::turn::{Journal, record_start, unless};
 use cortex_brain::{Clearance, ReadyCall, ToolResult, UNTRUSTED_START, is_untrusted_output, reachable_hosts};
 use cortex_store::StoreError;
 use cortex_tools::{
@@ -10,58 +11,88 @@ use cortex_tools::{
 use cortex_types::limits::TOOL_CALLS_AT_ONCE_MAX;
 use cortex_types::{Approval, ApprovalStatus, Event, ToolEnding};
 use fail::fail_point;
-use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
 use metrics::counter;
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::sync::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Calls that were waited for, in their order: each can run, or is answered already.
-pub(crate) struct Waited<'a>(Vec<Result<&'a ReadyCall, ToolResult>>);
-
-impl Waited<'_> {
-    pub(crate) fn can_run(&self) -> impl Iterator<Item = &ReadyCall> {
-        self.0.iter().filter_map(|waited| waited.as_ref().ok().copied())
-    }
+/// How a round of calls went.
+#[derive(Default)]
+pub(crate) struct Round {
+    /// In the order of the calls. Those that are not among them have not started.
+    pub(crate) results: Vec<ToolResult>,
+    /// Why the start of one could not be put on record.
+    pub(crate) failed: Option<StoreError>,
 }
 
-/// Waits until the servers of these calls are there, within their bound. This comes before the start of a call is on
-/// record: a call that only waited has not run, however the wait ends.
-pub(crate) async fn wait_for_tools<'a>(parts: &Parts, event: &Event, calls: &'a [ReadyCall]) -> Waited<'a> {
-    let context = call_context(parts, event, &CancellationToken::new());
-    let wait = async |ready: &'a ReadyCall| match parts.tools.awaited(&ready.call.name, &context).await {
-        Ok(()) => Ok(ready),
-        // Whoever stays away is spoken of in our own words.
-        Err(error) => Err(result(ready, error.to_string(), ToolEnding::Refused, false)),
-    };
-    Waited(join_all(calls.iter().map(wait)).await)
-}
-
-/// Runs the calls, a few at a time, and waits for all of them. Their results are in the order of the calls.
+/// Runs each call as soon as its server is there, a few at a time. Returns once all that could start have ended: a result
+/// goes on record while another call still waits. Those that wait are to be run again, unless the time to finish is over.
 pub(crate) async fn run_tools(
     parts: &Parts,
     event: &Event,
-    calls: Waited<'_>,
+    calls: &[ReadyCall],
+    journal: &Mutex<&mut Journal>,
     cancel: &CancellationToken,
-) -> Vec<ToolResult> {
+) -> Round {
     let places = Semaphore::new(TOOL_CALLS_AT_ONCE_MAX);
-    let places = &places;
-    let run = async |waited| match waited {
-        Ok(ready) => run_in_place(places, parts, event, ready, cancel).await,
-        Err(answered) => answered,
-    };
-    join_all(calls.0.into_iter().map(run)).await
+    let waits = calls.iter().enumerate().map(|(at, ready)| wait_for_tool(parts, event, at, ready));
+    let mut waiting: FuturesUnordered<_> = waits.collect();
+    let mut running = FuturesUnordered::new();
+    let (mut results, mut failed) = (BTreeMap::new(), None);
+    loop {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled(), if !waiting.is_empty() => waiting.clear(),
+            Some((at, ready, waited)) = waiting.next() => match waited {
+                Ok(()) => running.push(run_in_place(&places, parts, event, (at, ready), journal, cancel)),
+                // Whoever stays away is spoken of in our own words.
+                Err(error) => {
+                    results.insert(at, result(ready, error.to_string(), ToolEnding::Refused, false));
+                }
+            },
+            Some((at, ran)) = running.next() => match ran {
+                Ok(Some(result)) => {
+                    results.insert(at, result);
+                }
+                Ok(None) => {}
+                Err(error) => failed = Some(error),
+            },
+            () = ready(()), if running.is_empty() && !(results.is_empty() && failed.is_none()) => break,
+            else => break,
+        }
+    }
+    Round { results: results.into_values().collect(), failed }
 }
 
+/// Waits until the server of a call is there, within its bound. This comes before the start of the call is on record: one
+/// that only waited has not run, however the wait ends.
+async fn wait_for_tool<'a>(
+    parts: &Parts,
+    event: &Event,
+    at: usize,
+    ready: &'a ReadyCall,
+) -> (usize, &'a ReadyCall, Result<(), ToolCallError>) {
+    let context = call_context(parts, event, &CancellationToken::new());
+    (at, ready, parts.tools.awaited(&ready.call.name, &context).await)
+}
+
+/// `None` when the time to finish ends before the call starts.
 async fn run_in_place(
     places: &Semaphore,
     parts: &Parts,
     event: &Event,
-    ready: &ReadyCall,
+    (at, ready): (usize, &ReadyCall),
+    journal: &Mutex<&mut Journal>,
     cancel: &CancellationToken,
-) -> ToolResult {
-    // Nobody closes it.
-    let _place = places.acquire().await.ok();
-    run_tool(parts, event, ready, cancel).await
+) -> (usize, Result<Option<ToolResult>, StoreError>) {
+    let Some(_place) = unless(cancel, places.acquire()).await else { return (at, Ok(None)) };
+    if let Err(error) = record_start(parts, event, ready, journal, cancel).await {
+        return (at, Err(error));
+    }
+    (at, Ok(Some(run_tool(parts, event, ready, cancel).await)))
 }
 
 fn result(ready: &ReadyCall, text: String, ending: ToolEnding, untrusted: bool) -> ToolResult {

@@ -1,13 +1,12 @@
 //! A call whose server is away: it has not started while it waits, whatever ends the wait.
 
 use crate::far_side::{Answering, FarSide, called, said};
-use crate::hands::{definition, last_words};
+use crate::hands::{CountingBox, definition, last_words};
 use async_trait::async_trait;
 use cortex_store::PageRequest;
 use cortex_testkit::{FrozenTime, RuntimeSetup, TempStore, TestModels, TestRuntime, eventually};
 use cortex_tools::{
-    CallContext, Mutation, Registry, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolProvider,
-    ToolRunner,
+    CallContext, Mutation, ToolCallError, ToolDefinition, ToolName, ToolOutcome, ToolProvider, ToolRunner,
 };
 use cortex_types::{Decision, EventId, InboxStatus};
 use std::sync::Arc;
@@ -27,6 +26,7 @@ struct Server {
     is_there: watch::Sender<bool>,
     waited_for: AtomicUsize,
     sent: AtomicUsize,
+    looked: AtomicUsize,
 }
 
 impl Server {
@@ -36,6 +36,7 @@ impl Server {
             is_there: watch::Sender::new(true),
             waited_for: AtomicUsize::new(0),
             sent: AtomicUsize::new(0),
+            looked: AtomicUsize::new(0),
         })
     }
 
@@ -70,7 +71,11 @@ impl ToolRunner for Server {
         }
     }
 
-    async fn run(&self, _: &ToolName, _: &str, _: &CallContext) -> Result<ToolOutcome, ToolCallError> {
+    async fn run(&self, name: &ToolName, _: &str, _: &CallContext) -> Result<ToolOutcome, ToolCallError> {
+        if name.tool() == "look" {
+            self.looked.fetch_add(1, Ordering::SeqCst);
+            return Ok(ToolOutcome { text: "far away".to_owned() });
+        }
         self.sent.fetch_add(1, Ordering::SeqCst);
         Ok(ToolOutcome { text: "sent".to_owned() })
     }
@@ -79,7 +84,10 @@ impl ToolRunner for Server {
 #[async_trait]
 impl ToolProvider for Server {
     fn definitions(&self) -> Vec<ToolDefinition> {
-        vec![definition("far.send", "Sends it.", Mutation::Mutates)]
+        vec![
+            definition("far.send", "Sends it.", Mutation::Mutates),
+            definition("far.look", "Looks there.", Mutation::ReadOnly),
+        ]
     }
 
     async fn settled(&self, _: &ToolName) -> Result<(), ToolCallError> {
@@ -94,6 +102,8 @@ impl ToolProvider for Server {
 struct Stage {
     time: FrozenTime,
     server: Arc<Server>,
+    /// What is always there.
+    near: Arc<CountingBox>,
     setup: RuntimeSetup,
     _far: Answering,
 }
@@ -101,15 +111,19 @@ struct Stage {
 impl Stage {
     async fn set() -> Self {
         let (time, server) = (FrozenTime::hold(), Server::there());
+        let near = CountingBox::holding("a red ball");
         let far = FarSide::listen().await.answer_all(|question| match last_words(&question.body) {
+            (said, told) if told.is_empty() && said == "look" => {
+                called(&[("1", "far__look", "{}"), ("2", "box__look", "{}")])
+            }
             (_, told) if told.is_empty() => called(&[("1", "far__send", "{}")]),
             (_, told) => said(&told.join("; ")),
         });
-        let offered = Arc::clone(&server);
+        let (offered, boxed) = (Arc::clone(&server), Arc::clone(&near));
         let setup = RuntimeSetup::new(TestModels::Synapse(far.url.clone()), &time)
             .flow(|flow| flow.drain = DRAIN)
-            .tools(move || Registry::builder().add_live(Arc::clone(&offered) as Arc<dyn ToolProvider>));
-        Self { time, server, setup, _far: far }
+            .tools(move || boxed.tools("Sends it.").add_live(Arc::clone(&offered) as Arc<dyn ToolProvider>));
+        Self { time, server, near, setup, _far: far }
     }
 
     /// A turn whose approved call waits for its server.
@@ -128,6 +142,38 @@ impl Stage {
             flow.replies(&event).await
         );
         (flow, event)
+    }
+
+    /// A turn of which one call has run and is answered on record, while its sibling waits for its server.
+    async fn halfway(&self) -> (TestRuntime, EventId) {
+        let flow = self.setup.start().await;
+        self.server.is_there.send_replace(false);
+        let event = flow.say("a", "look").await;
+        self.server.is_waited_for().await;
+        eventually("the other call to be answered", async || {
+            let kinds = self.kinds(&flow, &event).await;
+            kinds.iter().any(|kind| kind == "tool_answered").then_some(())
+        })
+        .await;
+        assert_eq!((self.near.looked(), self.server.looked.load(Ordering::SeqCst)), (1, 0));
+        let kinds = self.kinds(&flow, &event).await;
+        assert_eq!(kinds.iter().filter(|kind| *kind == "tool_started").count(), 1, "{kinds:?}");
+        (flow, event)
+    }
+
+    async fn kinds(&self, flow: &TestRuntime, event: &EventId) -> Vec<String> {
+        flow.trace(event).await.steps.iter().map(|step| step.body.kind().to_owned()).collect()
+    }
+
+    /// The server comes back: its call runs once, and the other not again.
+    async fn both_ran_once(&self, flow: &TestRuntime, event: &EventId) {
+        self.server.is_there.send_replace(true);
+        flow.reaches(event, InboxStatus::Done).await;
+        assert_eq!((self.near.looked(), self.server.looked.load(Ordering::SeqCst)), (1, 1));
+        let told = flow.replies(event).await.join("\n");
+        assert!(told.contains("a red ball") && told.contains("far away"), "{told}");
+        let kinds = self.kinds(flow, event).await;
+        assert_eq!(kinds.iter().filter(|kind| *kind == "tool_started").count(), 2, "{kinds:?}");
     }
 
     /// A stop whose time to finish ends before anything else does.
@@ -202,4 +248,44 @@ async fn an_approved_call_whose_server_stays_away_is_told_as_not_run_and_never_s
     let steps = flow.trace(&event).await.steps;
     let kinds: Vec<&str> = steps.iter().map(|step| step.body.kind()).collect();
     assert!(!kinds.contains(&"tool_started"), "{kinds:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_runs_at_once_while_its_sibling_waits_for_a_server() {
+    let stage = Stage::set().await;
+    let (flow, event) = stage.halfway().await;
+    stage.both_ran_once(&flow, &event).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_while_a_sibling_waits_repeats_no_call_that_ran() {
+    let stage = Stage::set().await;
+    let (flow, event) = stage.halfway().await;
+    let store = flow.crash();
+    stage.server.is_there.send_replace(true);
+    let flow = stage.setup.start_on(store).await;
+    stage.both_ran_once(&flow, &event).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_while_a_sibling_waits_repeats_no_call_that_ran() {
+    let stage = Stage::set().await;
+    let (flow, event) = stage.halfway().await;
+    let store = stage.stop(flow).await;
+    let parked = store.inbox().find(event.clone()).await.unwrap().unwrap();
+    assert_eq!(parked.status, InboxStatus::Pending);
+    stage.server.is_there.send_replace(true);
+    let flow = stage.setup.start_on(store).await;
+    stage.both_ran_once(&flow, &event).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sibling_whose_server_stays_away_is_told_as_not_run() {
+    let stage = Stage::set().await;
+    let (flow, event) = stage.halfway().await;
+    stage.time.advance(LONGEST).await;
+    flow.reaches(&event, InboxStatus::Done).await;
+    let told = flow.replies(&event).await.join("\n");
+    assert!(told.contains("a red ball") && told.contains("the server is away"), "{told}");
+    assert_eq!(stage.server.looked.load(Ordering::SeqCst), 0);
 }

@@ -11,6 +11,7 @@ mod channel;
 mod compaction;
 mod compactor;
 mod crash;
+mod damaged_question;
 mod embedding_side;
 mod end;
 mod engram;

@@ -98,7 +98,7 @@ fn blank(connection: &Connection, remains: &Remains, event_seq: i64, now: Millis
 }
 
 /// The journal of the event knows which call was asked about: what it says was asked and is not open any more has expired.
-fn journal_ended(connection: &Connection, event_seq: i64, now: Millis) -> Result<(), StoreError> {
+pub(crate) fn journal_ended(connection: &Connection, event_seq: i64, now: Millis) -> Result<(), StoreError> {
     let steps = step::load(connection, event_seq)?;
     let is_decided = |asked: &ApprovalId| {
         steps
@@ -108,7 +108,7 @@ fn journal_ended(connection: &Connection, event_seq: i64, now: Millis) -> Result
     let mut number = u32::try_from(steps.len()).unwrap_or(u32::MAX);
     for step in &steps {
         let StepBody::ApprovalAsked { call_id, approval } = &step.body else { continue };
-        if is_decided(approval) || is_open(connection, approval)? {
+        if is_decided(approval) || is_open(connection, event_seq, approval)? {
             continue;
         }
         let (call_id, approval) = (call_id.clone(), approval.clone());
@@ -119,8 +119,10 @@ fn journal_ended(connection: &Connection, event_seq: i64, now: Millis) -> Result
     Ok(())
 }
 
-fn is_open(connection: &Connection, id: &ApprovalId) -> Result<bool, StoreError> {
-    let mut open =
-        connection.prepare_cached("SELECT 1 FROM pending_approvals WHERE id = ?1 AND status = 'pending'")?;
-    Ok(open.exists(params![id.as_str()])?)
+/// A question that lost its event wakes it no more, whatever is answered.
+fn is_open(connection: &Connection, event_seq: i64, id: &ApprovalId) -> Result<bool, StoreError> {
+    let mut open = connection.prepare_cached(
+        "SELECT 1 FROM pending_approvals WHERE id = ?1 AND event_seq = ?2 AND status = 'pending'",
+    )?;
+    Ok(open.exists(params![id.as_str(), event_seq])?)
 }

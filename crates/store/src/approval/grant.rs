@@ -68,24 +68,19 @@ impl Approvals<'_> {
     }
 
     /// Questions, approvals and grants from a time that has not come yet, because the clock was ahead when they were made,
-    /// last from now on as long as they were meant to. Returns how many.
+    /// last from now on as long as they were meant to. What has a time that cannot be read is over. Returns how many.
     pub async fn clamp_future(&self, now: Millis) -> Result<usize, StoreError> {
         self.0
             .write(move |connection| {
-                let questions = connection.execute(
-                    "UPDATE pending_approvals SET expires_at = expires_at - (created_at - ?1), created_at = ?1
-                     WHERE status = 'pending' AND created_at > ?1",
-                    [now.0],
-                )?;
+                let questions =
+                    connection.execute(&clamp("pending_approvals", "status = 'pending'"), [now.0])?;
+                // Text is greater than every number: an approval of nobody knows when would be one of just now.
                 let approved = connection.execute(
-                    "UPDATE pending_approvals SET resolved_at = ?1 WHERE status = 'approved' AND resolved_at > ?1",
+                    "UPDATE pending_approvals SET resolved_at = iif(typeof(resolved_at) = 'integer', ?1, 0)
+                     WHERE status = 'approved' AND (resolved_at > ?1 OR typeof(resolved_at) <> 'integer')",
                     [now.0],
                 )?;
-                let grants = connection.execute(
-                    "UPDATE approval_grants SET expires_at = expires_at - (created_at - ?1), created_at = ?1
-                     WHERE revoked_at IS NULL AND created_at > ?1",
-                    [now.0],
-                )?;
+                let grants = connection.execute(&clamp("approval_grants", "revoked_at IS NULL"), [now.0])?;
                 Ok(questions + approved + grants)
             })
             .await
@@ -97,7 +92,8 @@ impl Approvals<'_> {
             .read(move |connection| {
                 let found = connection
                     .prepare_cached(
-                        "SELECT 1 FROM approval_grants WHERE binding = ?1 AND revoked_at IS NULL AND expires_at > ?2",
+                        "SELECT 1 FROM approval_grants WHERE binding = ?1 AND revoked_at IS NULL AND expires_at > ?2
+                           AND typeof(expires_at) = 'integer'",
                     )?
                     .query_row(params![binding, now.0], |_| Ok(()))
                     .optional()?;
@@ -142,6 +138,17 @@ impl Approvals<'_> {
             })
             .await
     }
+}
+
+/// Moves what was made in the future to now, and ends now what has a time that is no number: it would sort behind all that
+/// are, and never come.
+fn clamp(table: &str, is_open: &str) -> String {
+    let are_numbers = "typeof(created_at) = 'integer' AND typeof(expires_at) = 'integer'";
+    format!(
+        "UPDATE {table} SET expires_at = iif({are_numbers}, expires_at - (created_at - ?1), ?1),
+           created_at = iif({are_numbers} OR typeof(created_at) <> 'integer', ?1, created_at)
+         WHERE {is_open} AND (created_at > ?1 OR NOT ({are_numbers}))"
+    )
 }
 
 struct ListedGrant {

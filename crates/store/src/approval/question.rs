@@ -2,9 +2,8 @@
 
 use super::{Approvals, SELECT, read};
 use crate::StoreError;
-use crate::row::readable;
 use cortex_types::limits::{OPEN_QUESTIONS_MAX, STRANGERS_QUESTIONS_MAX};
-use cortex_types::{Approval, ApprovalId, Millis, TopicRef, is_local};
+use cortex_types::{Approval, ApprovalId, ApprovalStatus, Millis, TopicRef, is_local};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// A question that is open, and since when the person has it before them.
@@ -15,32 +14,91 @@ pub struct OpenQuestion {
     pub shown_at: Option<Millis>,
 }
 
+/// The open questions to a person in a topic.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenQuestions {
+    /// Those that can be read, the oldest first.
+    pub readable: Vec<OpenQuestion>,
+    /// How many more there may be.
+    pub unreadable: usize,
+    /// Whether nobody can say which of them the person has seen.
+    pub is_damaged: bool,
+}
+
+impl OpenQuestions {
+    pub fn count(&self) -> usize {
+        self.readable.len() + self.unreadable
+    }
+}
+
 impl Approvals<'_> {
-    /// At most `limit` open questions to a person in a topic, the oldest first.
+    /// At most `limit` open questions to a person in a topic. One that cannot be read, or has lost its event or whom it asks,
+    /// counts as open: nobody can say that it is not the one that is meant.
     pub async fn open_for(
         &self,
         topic: TopicRef,
         user_id: String,
         now: Millis,
         limit: u32,
-    ) -> Result<Vec<OpenQuestion>, StoreError> {
-        self.0
-            .read(move |connection| {
-                let sql = format!(
-                    "{SELECT} WHERE a.status = 'pending' AND a.expires_at > ?1 AND a.source = ?2 AND a.topic_key = ?3
-                     AND a.user_id = ?4 ORDER BY a.created_at, a.rowid LIMIT ?5"
-                );
-                let mut statement = connection.prepare_cached(&sql)?;
-                let bound = params![now.0, topic.source, topic.topic_key, user_id, limit];
-                let rows = statement.query_map(bound, |row| Ok(read(row)))?;
-                let open = |approval: Approval| {
-                    let shown_at = shown_at(connection, &approval.id)?;
-                    Ok(OpenQuestion { approval, shown_at })
-                };
-                readable("question", rows.map(|row| row?.and_then(open)))
-            })
-            .await
+    ) -> Result<OpenQuestions, StoreError> {
+        self.0.read(move |connection| open_for(connection, &topic, &user_id, now, limit)).await
     }
+}
+
+/// Those that say whom they ask, and those whose event says so.
+const PLACES: &str = "SELECT rowid FROM pending_approvals
+      WHERE status = 'pending' AND source = ?2 AND topic_key = ?3 AND user_id = ?4
+    UNION SELECT asked.rowid FROM inbox_messages AS waiting
+      JOIN pending_approvals AS asked ON asked.event_seq = waiting.seq
+      WHERE waiting.status = 'waiting' AND waiting.source = ?2 AND waiting.topic_key = ?3 AND waiting.user_id = ?4
+        AND asked.status NOT IN ('approved', 'denied', 'expired')";
+
+fn open_for(
+    connection: &Connection,
+    topic: &TopicRef,
+    user_id: &str,
+    now: Millis,
+    limit: u32,
+) -> Result<OpenQuestions, StoreError> {
+    let places = connection
+        .prepare_cached(&format!(
+            "SELECT rowid FROM pending_approvals WHERE rowid IN ({PLACES}) AND expires_at > ?1
+             ORDER BY created_at, rowid LIMIT ?5"
+        ))?
+        .query_map(params![now.0, topic.source, topic.topic_key, user_id, limit], |row| row.get(0))?
+        .collect::<Result<Vec<i64>, _>>()?;
+    let mut open = OpenQuestions::default();
+    for place in places {
+        match at(connection, place) {
+            Ok(Some(approval))
+                if approval.topic == *topic
+                    && approval.user_id == user_id
+                    && approval.status == ApprovalStatus::Pending =>
+            {
+                let shown_at = match shown_at(connection, &approval.id) {
+                    Err(StoreError::Damaged(reason)) => {
+                        tracing::error!(place, reason, "When a question was shown cannot be read");
+                        open.is_damaged = true;
+                        None
+                    }
+                    known => known?,
+                };
+                open.readable.push(OpenQuestion { approval, shown_at });
+            }
+            Ok(_) | Err(StoreError::Damaged(_)) => {
+                tracing::error!(place, "An open question cannot be read");
+                open.unreadable += 1;
+                open.is_damaged = true;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(open)
+}
+
+fn at(connection: &Connection, place: i64) -> Result<Option<Approval>, StoreError> {
+    let sql = format!("{SELECT} WHERE a.rowid = ?1");
+    connection.prepare_cached(&sql)?.query_row([place], |row| Ok(read(row))).optional()?.transpose()
 }
 
 /// How many more questions a turn of this source may ask. Programs without a key could ask the owner without end, turn after

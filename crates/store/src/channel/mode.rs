@@ -32,13 +32,20 @@ pub(crate) fn refusal_of_queued(
 ) -> Result<Option<String>, StoreError> {
     match refusal(connection, event_seq, target) {
         Err(StoreError::Damaged(reason)) => {
-            if let (Err(error), Some(event_seq)) = (mode_of(connection, target), event_seq) {
-                // What may not leave for its event's sake is never sent, whatever the target turns out to be.
-                let origin = origin_of(connection, event_seq);
-                let refused = origin.and_then(|origin| not_live(connection, &origin, "source"));
-                return refused.ok().flatten().map_or(Err(error), |refused| Ok(Some(refused)));
+            match (mode_of(connection, target), event_seq) {
+                (Err(error), Some(event_seq)) if !error.spoils_batch() => {
+                    // What may not leave for its event's sake is never sent, whatever the target turns out to be.
+                    let origin = origin_of(connection, event_seq);
+                    return match origin.and_then(|origin| not_live(connection, &origin, "source")) {
+                        Ok(Some(refused)) => Ok(Some(refused)),
+                        // A disk or a file that fails says nothing of the row.
+                        Err(failed) if failed.spoils_batch() => Err(failed),
+                        Ok(None) | Err(_) => Err(error),
+                    };
+                }
+                (Err(error), _) => return Err(error),
+                (Ok(_), _) => {}
             }
-            mode_of(connection, target)?;
             tracing::error!(event_seq, reason, "The channel of a message's event cannot be read");
             Ok(Some("the source channel cannot be read: it was damaged on disk".to_owned()))
         }
@@ -123,3 +130,32 @@ pub(crate) fn is_off(
 
 /// The name of the row for all channels that have none.
 pub(super) const UNLISTED: &str = "";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// A database in which the mode of `b` is damaged.
+    fn with_a_damaged_mode(path: &Path) -> Connection {
+        let connection = Connection::open(path).unwrap();
+        let schema = "CREATE TABLE channel_modes(channel, mode); INSERT INTO channel_modes VALUES ('b', 'livf');
+            CREATE TABLE channel_sources(source, channel);
+            CREATE TABLE inbox_messages(seq, channel, source); INSERT INTO inbox_messages VALUES (1, NULL, 'a')";
+        connection.execute_batch(schema).unwrap();
+        connection
+    }
+
+    #[test]
+    fn a_file_that_fails_is_not_told_as_a_damaged_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cortex.db");
+        let connection = with_a_damaged_mode(&path);
+        assert!(matches!(refusal_of_queued(&connection, Some(1), "b"), Err(StoreError::Damaged(_))));
+        drop(connection);
+        cortex_testkit::damage_first_page(&path, "inbox_messages");
+        let connection = Connection::open(&path).unwrap();
+        let refused = refusal_of_queued(&connection, Some(1), "b");
+        assert!(matches!(refused, Err(StoreError::FileDamaged(_))), "{refused:?}");
+    }
+}

@@ -22,21 +22,61 @@ pub(super) fn recover(
     for topic in held {
         for seq in in_flight(connection, topic)? {
             // Where the name was damaged: what tells the user finds the topic by it.
-            connection
-                .prepare_cached("UPDATE topics SET in_flight = ?2 WHERE id = ?1")?
-                .execute([topic, seq])?;
-            match apart(connection, || recover_one(connection, seq, restarts_max, now, notice))? {
-                Ok(Outcome::Requeued) => recovered.requeued += 1,
-                Ok(Outcome::Failed) => recovered.failed += 1,
-                Err(error) => {
-                    fail_damaged(connection, seq, &error.to_string(), now)?;
-                    recovered.failed += 1;
-                }
-            }
+            topic::hold_for(connection, topic, seq)?;
+            recover_or_fail(connection, seq, restarts_max, now, notice, &mut recovered)?;
         }
         topic::release(connection, topic)?;
     }
+    for seq in unnamed(connection)? {
+        tracing::error!(seq, "An event ran that no stored topic names");
+        let topic = topic_of(connection, seq)?;
+        if let Some(topic) = topic {
+            topic::hold_for(connection, topic, seq)?;
+        }
+        recover_or_fail(connection, seq, restarts_max, now, notice, &mut recovered)?;
+        if let Some(topic) = topic {
+            topic::release(connection, topic)?;
+        }
+    }
     Ok(recovered)
+}
+
+fn recover_or_fail(
+    connection: &Connection,
+    seq: i64,
+    restarts_max: u32,
+    now: Millis,
+    notice: &dyn Fn(&Event) -> NewReply,
+    recovered: &mut Recovered,
+) -> Result<(), StoreError> {
+    match apart(connection, || recover_one(connection, seq, restarts_max, now, notice))? {
+        Ok(Outcome::Requeued) => recovered.requeued += 1,
+        Ok(Outcome::Failed) => recovered.failed += 1,
+        Err(error) => {
+            fail_damaged(connection, seq, &error.to_string(), now)?;
+            recovered.failed += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Events that say they run, once every topic was looked at: a damaged topic named another, or none.
+fn unnamed(connection: &Connection) -> Result<Vec<i64>, StoreError> {
+    let mut running =
+        connection.prepare_cached("SELECT seq FROM inbox_messages WHERE status = 'processing'")?;
+    let running = running.query_map([], |row| row.get(0))?;
+    Ok(running.collect::<Result<_, _>>()?)
+}
+
+/// The topic of an event, by its number or else by its names.
+fn topic_of(connection: &Connection, seq: i64) -> Result<Option<i64>, StoreError> {
+    Ok(connection
+        .prepare_cached(
+            "SELECT coalesce((SELECT id FROM topics WHERE topics.id = event.topic_id),
+               (SELECT id FROM topics WHERE topics.source = event.source AND topics.topic_key = event.topic_key))
+             FROM inbox_messages AS event WHERE seq = ?1",
+        )?
+        .query_row([seq], |row| row.get(0))?)
 }
 
 enum Outcome {

@@ -277,6 +277,20 @@ async fn after_the_clock_was_set_back_nothing_waits_longer_than_the_horizon() {
 }
 
 #[tokio::test]
+async fn a_time_of_a_message_that_cannot_be_read_is_now_after_a_start() {
+    for change in ["next_attempt_at = 'noon'", "lease_expires_at = 'noon'"] {
+        let store = TempStore::create();
+        send(&store, &topic("telegram", "a"), &["hi"], Millis(0)).await;
+        poll(&store, &poll_of("telegram"), 0).await;
+        crate::recovery::damage(&store, &format!("UPDATE outbox_messages SET {change}"));
+        let horizon = Duration::from_secs(3_600);
+        assert_eq!(store.outbox().clamp_future(horizon, Millis(20_000)).await, Ok(1), "{change}");
+        assert_eq!(store.outbox().clamp_future(horizon, Millis(20_000)).await, Ok(0), "{change}");
+        assert_eq!(texts(&poll(&store, &poll_of("telegram"), 20_000).await), ["hi"], "{change}");
+    }
+}
+
+#[tokio::test]
 async fn a_holder_that_comes_back_gets_its_messages_at_once_and_nobody_elses() {
     let store = TempStore::create();
     let held_by =
