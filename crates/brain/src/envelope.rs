@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 /// Attachments that a line names; of the others it says how many there are.
 const NAMED_MAX: usize = 10;
 const NAME_CHARS_MAX: usize = 80;
+/// Letters of a link's address; browsers take no more.
+const TARGET_CHARS_MAX: usize = 2_048;
 
 /// `metadata.relationship`, when it is a word.
 pub fn told_relationship(metadata_json: Option<&str>) -> Option<String> {
@@ -134,10 +136,11 @@ fn without_targets(text: &str) -> Option<String> {
     (!shown.is_empty()).then(|| shown + rest)
 }
 
-/// Where the bracket that a text begins with is closed, on the same line.
+/// Where the bracket that a text begins with is closed, on the same line. Longer ones are no addresses: without a bound,
+/// brackets that nobody closes would be looked for to the end of the line from each of them.
 fn end_of_target(text: &str) -> Option<usize> {
     let mut open = 0_usize;
-    for (at, letter) in text.char_indices() {
+    for (at, letter) in text.char_indices().take(TARGET_CHARS_MAX) {
         match letter {
             '(' => open += 1,
             ')' if open == 1 => return Some(at + 1),

@@ -13,7 +13,7 @@ use crate::model::{Model, NamedModel, Piece, PieceStream, RelayWire};
 use crate::model_name::{self, Position};
 use crate::room::{NoRoom, Room};
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use cortex_types::{ChatRequest, ModelCall, TokenUsage};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, future};
@@ -335,17 +335,23 @@ async fn whole(response: Response, room: &Arc<dyn Room>) -> Result<Bytes, CallEr
     if let Some(length) = length.filter(|length| *length <= WHOLE_BYTES_MAX) {
         wait_for(room, length).await?;
     }
-    let mut body = BytesMut::new();
+    let mut body = Vec::with_capacity(length.unwrap_or_default().min(WHOLE_BYTES_MAX));
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|_| broken())?;
-        if body.len() + chunk.len() > WHOLE_BYTES_MAX {
+        let needed = body.len() + chunk.len();
+        if needed > WHOLE_BYTES_MAX {
             return Err(CallError::Malformed(format!("over {WHOLE_BYTES_MAX} bytes")));
         }
-        wait_for(room, body.len() + chunk.len()).await?;
+        if needed > body.capacity() {
+            // What is counted is what is held, and not only what is filled of it.
+            let grown = needed.max(body.capacity() * 2).min(WHOLE_BYTES_MAX);
+            wait_for(room, grown).await?;
+            body.reserve_exact(grown - body.len());
+        }
         body.extend_from_slice(&chunk);
     }
-    Ok(body.freeze())
+    Ok(Bytes::from(body))
 }
 
 fn held_in(room: &Arc<dyn Room>, body: Bytes) -> Result<Bytes, CallError> {

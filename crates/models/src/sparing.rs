@@ -1,8 +1,9 @@
 //! Reads what is wanted of others' JSON and skips the rest: small values take many times their text once they are built.
 
-use cortex_types::JsonText;
+use serde::de::value::{self, MapAccessDeserializer};
 use serde::de::{
-    Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess,
+    Visitor,
 };
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,10 +18,67 @@ impl<T> Default for Loose<T> {
     }
 }
 
+/// It is read as it comes, so that what is passed over costs nothing.
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Loose<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(JsonText::deserialize(deserializer)?.read().ok()))
+        deserializer.deserialize_any(LooseVisitor(PhantomData)).map(Self)
     }
+}
+
+struct LooseVisitor<T>(PhantomData<T>);
+
+impl<'de, T: DeserializeOwned> Visitor<'de> for LooseVisitor<T> {
+    type Value = Option<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "any value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Option<T>, E> {
+        Ok(from_one(()))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Option<T>, E> {
+        Ok(from_one(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Option<T>, E> {
+        Ok(from_one(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Option<T>, E> {
+        Ok(from_one(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Option<T>, E> {
+        Ok(from_one(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Option<T>, E> {
+        Ok(from_one(value))
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Option<T>, E> {
+        Ok(from_one(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Option<T>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+
+    /// A field that is of another type must be loose itself: what breaks off in the middle of one breaks all of it.
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Option<T>, A::Error> {
+        if let Ok(read) = T::deserialize(MapAccessDeserializer::new(&mut entries)) {
+            return Ok(Some(read));
+        }
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+fn from_one<'de, T: Deserialize<'de>>(value: impl IntoDeserializer<'de, value::Error>) -> Option<T> {
+    T::deserialize(value.into_deserializer()).ok()
 }
 
 /// The first of a list.

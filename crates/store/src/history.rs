@@ -146,7 +146,8 @@ impl History<'_> {
     }
 
     /// The texts among the newest `messages` of a topic that its own events led to, so far as neither the event nor anything
-    /// it read is others' words, the newest first: questions and notices stand here alone.
+    /// it read is others' words, the newest first: questions and notices stand here alone. A question that is only shown again
+    /// says the words of another event, and what that one read is not known from here.
     pub async fn own_messages(
         &self,
         topic: TopicRef,
@@ -162,6 +163,8 @@ impl History<'_> {
                          (SELECT seq FROM outbox_messages WHERE topic_id = ?1 ORDER BY seq DESC LIMIT ?2))
                        AND NOT EXISTS (SELECT 1 FROM turn_steps s
                          WHERE s.event_seq = m.event_seq AND s.kind = 'untrusted_read')
+                       AND (m.payload_json IS NULL OR EXISTS (SELECT 1 FROM turn_steps s
+                         WHERE s.event_seq = m.event_seq AND s.kind = 'approval_asked'))
                      ORDER BY m.seq DESC",
                 )?;
                 let rows = statement.query_map(params![topic_id, messages], |row| {

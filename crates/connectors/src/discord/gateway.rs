@@ -2,7 +2,7 @@
 
 use super::rest::Rest;
 use super::wire::{GatewayFrame, Hello};
-use crate::kit::{Heard, PlatformError, Socket};
+use crate::kit::{Heard, PlatformError, Socket, read_platform};
 use cortex_types::JsonText;
 use serde::Serialize;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ async fn heartbeat(socket: &mut Socket, durable: &AtomicU64) -> Result<(), Ended
 }
 
 fn read(text: &str) -> Result<GatewayFrame, serde_json::Error> {
-    serde_json::from_str(text)
+    read_platform(text.as_bytes())
 }
 
 /// What the number means by which Discord closed.

@@ -1,9 +1,9 @@
 //! Calls to a platform over HTTP: to the server that was named and nowhere else, bounded in time and size.
 
+use super::odd_json::read_platform;
 use super::platform::PlatformError;
 use reqwest::{Method, RequestBuilder, Url};
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    pub(crate) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.body)
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        read_platform(&self.body)
     }
 
     /// The answer, or that it was not one.

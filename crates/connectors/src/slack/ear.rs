@@ -3,7 +3,7 @@
 use super::event::{Me, happenings};
 use super::web::Web;
 use super::wire::Envelope;
-use crate::kit::{Ear, Happening, Heard, Inbound, PlatformError, Socket};
+use crate::kit::{Ear, Happening, Heard, Inbound, PlatformError, Socket, read_platform};
 use cortex_types::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl SlackEar {
                     return Err(PlatformError::Transient("Slack closed the socket".to_owned()));
                 }
             };
-            let envelope: Envelope = match serde_json::from_str(&text) {
+            let envelope: Envelope = match read_platform(text.as_bytes()) {
                 Ok(envelope) => envelope,
                 Err(error) => {
                     tracing::warn!(%error, "something of an unknown shape is passed over");

@@ -1,7 +1,7 @@
 //! Calls to the Bot API. The token is in every address, so no address ever leaves this file.
 
 use super::classify::classify;
-use crate::kit::PlatformError;
+use crate::kit::{PlatformError, read_platform};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl Bot {
         let response = sending.await.map_err(|error| PlatformError::Transient(told(error)))?;
         let status = response.status().as_u16();
         let bytes = read(response, ANSWER_BYTES_MAX).await?;
-        match serde_json::from_slice::<BotAnswer<A>>(&bytes) {
+        match read_platform::<BotAnswer<A>>(&bytes) {
             Ok(BotAnswer { result: Some(result), .. }) if status < 300 => Ok(result),
             Ok(_) | Err(_) => Err(self.refusal(status, &bytes)),
         }

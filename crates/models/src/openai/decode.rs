@@ -132,14 +132,33 @@ struct Word(String);
 
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = JsonText::deserialize(deserializer)?;
-        let json = text.as_str();
-        let number = || json.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-        match serde_json::from_str(json) {
-            Ok(text) => Ok(Self(text)),
-            Err(_) if number() => Ok(Self(json.to_owned())),
-            Err(error) => Err(D::Error::custom(error)),
-        }
+        deserializer.deserialize_any(WordVisitor).map(Self)
+    }
+}
+
+struct WordVisitor;
+
+impl Visitor<'_> for WordVisitor {
+    type Value = String;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a text or a number")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<String, E> {
+        Ok(number.to_string())
     }
 }
 

@@ -6,7 +6,7 @@ use crate::failover::Models;
 use crate::model::RelayWire;
 use crate::openai::UNNAMED_MODEL;
 use crate::room::{NoRoom, Room};
-use crate::sparing::FirstOf;
+use crate::sparing::{FirstOf, Loose};
 use futures::future;
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -70,8 +70,23 @@ struct Listing {
 }
 
 #[derive(Deserialize)]
+#[serde(try_from = "AnyRow")]
 struct Row {
     id: String,
+}
+
+#[derive(Deserialize)]
+struct AnyRow {
+    #[serde(default)]
+    id: Loose<String>,
+}
+
+impl TryFrom<AnyRow> for Row {
+    type Error = &'static str;
+
+    fn try_from(AnyRow { id }: AnyRow) -> Result<Self, Self::Error> {
+        Ok(Self { id: id.0.ok_or("it has no name")? })
+    }
 }
 
 /// The first model of a listing.

@@ -159,17 +159,24 @@ async fn documents_in_a_message_name_no_host_and_teach_nothing() {
     );
 }
 
+fn incoming(id: &str, metadata_json: Option<String>) -> IncomingEvent {
+    IncomingEvent {
+        external_message_id: id.to_owned(),
+        idempotency_key: id.to_owned(),
+        topic_key: "home".to_owned(),
+        user_id: "ada".to_owned(),
+        text: String::new(),
+        occurred_at: Millis(1),
+        metadata_json,
+        priority: Priority::Normal,
+    }
+}
+
 /// Sends one message twice, with something in between; whether the second was taken for the same.
 async fn is_the_same_after(scene: &Scene, quote: &str, between: impl AsyncFnOnce()) -> bool {
     let reply = |text: &str| IncomingEvent {
-        external_message_id: "reply".to_owned(),
-        idempotency_key: "reply".to_owned(),
-        topic_key: "home".to_owned(),
-        user_id: "ada".to_owned(),
         text: text.to_owned(),
-        occurred_at: Millis(1),
-        metadata_json: Some(quoting_the_assistant(quote).to_string()),
-        priority: Priority::Normal,
+        ..incoming("reply", Some(quoting_the_assistant(quote).to_string()))
     };
     let accept =
         async |text| scene.flow.runtime.intake().accept(&Speaker::owner("test"), reply(text)).await.unwrap();
@@ -237,6 +244,21 @@ async fn a_question_of_a_turn_that_read_what_others_wrote_is_not_its_own_words()
     assert!(asked.contains("http.get"), "{asked}");
     let id = say(&scene, "SAY well", &quoting_the_assistant(asked), InboxStatus::Done).await;
     assert_eq!(scene.marks(&id).await.len(), 1);
+    assert!(!scene.flow.event(&id).await.metadata_json.unwrap().contains("byAssistant"));
+    // A bare word shows the question again, in a message of an event that read nothing.
+    let desk = scene.flow.runtime.outbox();
+    for delivery in desk.poll("test".to_owned(), None, None, false, None).await.unwrap() {
+        desk.ack(delivery.id, delivery.lease).await.unwrap().unwrap();
+    }
+    let bare =
+        IncomingEvent { text: "yes".to_owned(), occurred_at: Millis(i64::MAX / 2), ..incoming("bare", None) };
+    let said = scene.flow.runtime.intake().accept(&Speaker::owner("test"), bare).await.unwrap();
+    let AcceptedEvent::Queued(id) = said else { panic!("it is new") };
+    scene.flow.reaches(&id, InboxStatus::Done).await;
+    let sent = scene.flow.store.outbox().list(None, None, PageRequest::newest(10)).await.unwrap().rows;
+    let again = sent.iter().find(|message| message.text.contains("http.get") && message.text != *asked);
+    let again = &again.expect("the question is shown again").text;
+    let id = say(&scene, "SAY well", &quoting_the_assistant(again), InboxStatus::Done).await;
     assert!(!scene.flow.event(&id).await.metadata_json.unwrap().contains("byAssistant"));
 }
 

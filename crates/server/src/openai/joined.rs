@@ -35,9 +35,8 @@ pub(crate) fn joined_and_left<'a>(messages: impl IntoIterator<Item = &'a Said>) 
     (text, open)
 }
 
-/// The fewest signs of a fence.
-const SHORTEST: usize = 3;
-const SIGNS: [char; 2] = ['`', '~'];
+/// The signs of fences and the fewest of each: of code, and of formulas, which some clients draw.
+const SIGNS: [(char, usize); 3] = [('`', 3), ('~', 3), ('$', 2)];
 
 /// What ends every block of HTML that runs over blank lines, whichever is open: one line has the ends of all. It does not
 /// begin with a tag, so that it begins none itself.
@@ -83,7 +82,7 @@ impl Open {
         for letter in words.chars() {
             self.in_a_row = if self.last == Some(letter) { self.in_a_row + 1 } else { 1 };
             self.last = Some(letter);
-            if let Some(sign) = SIGNS.iter().position(|sign| *sign == letter) {
+            if let Some(sign) = SIGNS.iter().position(|(sign, _)| *sign == letter) {
                 self.longest[sign] = self.longest[sign].max(self.in_a_row);
             }
         }
@@ -93,8 +92,8 @@ impl Open {
     /// block, or stands in the one that is open. The second ends either.
     fn closing(self) -> String {
         let html = if self.tags.was_tag() { format!("{HTML_ENDS}{BETWEEN}") } else { String::new() };
-        let fences = self.longest.into_iter().zip(SIGNS).filter(|(longest, _)| *longest >= SHORTEST);
-        let fences = fences.map(|(longest, sign)| sign.to_string().repeat(longest + 1));
+        let fences = self.longest.into_iter().zip(SIGNS).filter(|(longest, (_, least))| longest >= least);
+        let fences = fences.map(|(longest, (sign, _))| sign.to_string().repeat(longest + 1));
         let fences = fences.map(|fence| format!("{fence}text\n{fence}{BETWEEN}"));
         std::iter::once(html).chain(fences).collect()
     }
@@ -168,6 +167,15 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_formula_that_was_left_open_ends_before_a_question() {
+        assert_eq!(
+            joined(&[words("$$\na"), words("costs $5"), question()]),
+            format!("$$\na\n\ncosts $5\n\n$$$text\n$$$\n\n{}", question().text)
+        );
+        assert_eq!(joined(&[words("$5 and $6"), question()]), format!("$5 and $6\n\n{}", question().text));
+    }
+
+    #[test]
     fn words_without_a_block_of_code_get_nothing_put_between() {
         assert_eq!(
             joined(&[words("a"), words("b ``c``"), question()]),
@@ -186,6 +194,8 @@ pub(crate) mod tests {
             "````",
             "~~~",
             "~~~~~",
+            "$$",
+            "$",
             "\n",
             "\n\n",
             "- ",
