@@ -1,8 +1,11 @@
-//! Proof that can fail: test names are sentences, tests assert, and README claims name their test.
+//! Proof that can fail: test names are sentences, tests assert, and every promise names its tests.
 
-use super::rust_source::{Function, words};
+use super::rust_source::{Function, is_name, words};
 use super::tree::{File, enforce, rust_files, text_of};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The promises with the tests that keep them; the README is for users and names no test.
+const PROMISES: &str = "docs/promises.md";
 
 /// What makes a function able to fail a test, as the start of a name.
 const ASSERTIONS: &[&str] =
@@ -60,11 +63,10 @@ fn can_fail(body: &str, checking: &BTreeSet<String>) -> bool {
     asserts || checking.iter().any(calls)
 }
 
-/// Bullets of `## What works`, each as one line.
-fn claims(readme: &str) -> Vec<String> {
-    let section = readme.lines().skip_while(|line| *line != "## What works").skip(1);
+/// Bullets of a page, each as one line.
+fn claims(page: &str) -> Vec<String> {
     let mut claims: Vec<String> = Vec::new();
-    for line in section.take_while(|line| !line.starts_with("## ")) {
+    for line in page.lines() {
         if line.starts_with("- ") {
             claims.push(line.to_owned());
         } else if let Some(claim) = claims.last_mut().filter(|_| line.starts_with("  ")) {
@@ -74,24 +76,38 @@ fn claims(readme: &str) -> Vec<String> {
     claims
 }
 
-/// The name in the backticks that end a claim.
-fn proof_of(claim: &str) -> Option<&str> {
-    let claim = claim.trim_end_matches(['.', ')', ' ']);
-    claim.strip_suffix('`')?.rsplit('`').next()
+/// The names in backticks between the brackets that end a claim; `None` when it ends in anything else.
+fn proofs_of(claim: &str) -> Option<Vec<&str>> {
+    let (_, proofs) = claim.trim_end().strip_suffix(')')?.rsplit_once('(')?;
+    proofs.split(',').map(|proof| proof.trim().strip_prefix('`')?.strip_suffix('`')).collect()
 }
 
-fn readme_claims_have_a_test(tree: &[File]) -> Vec<String> {
-    let readme = text_of(tree, "README.md");
-    if claims(readme).is_empty() {
-        return vec!["README.md: `## What works` has no claim".to_owned()];
+fn names_of_tests(tree: &[File]) -> BTreeSet<String> {
+    functions(tree).filter(|(_, function)| function.is_test).map(|(_, test)| test.name).collect()
+}
+
+fn promises_have_tests(tree: &[File]) -> Vec<String> {
+    let claims = claims(text_of(tree, PROMISES));
+    if claims.is_empty() {
+        return vec![format!("{PROMISES}: no line is a promise")];
     }
-    let tests: BTreeSet<String> =
-        functions(tree).filter(|(_, function)| function.is_test).map(|(_, test)| test.name).collect();
-    claims(readme)
+    let tests = names_of_tests(tree);
+    claims
         .iter()
-        .filter(|claim| !proof_of(claim).is_some_and(|name| tests.contains(name)))
-        .map(|claim| format!("README.md: no such test at the end of: {claim}"))
+        .filter(|claim| !proofs_of(claim).is_some_and(|names| names.iter().all(|name| tests.contains(*name))))
+        .map(|claim| format!("{PROMISES}: end with the names of tests that exist: {claim}"))
         .collect()
+}
+
+fn readme_names_no_test(tree: &[File]) -> Vec<String> {
+    let tests = names_of_tests(tree);
+    let mut offences = Vec::new();
+    for (index, line) in text_of(tree, "README.md").lines().enumerate() {
+        for name in line.split(|c| !is_name(c)).filter(|word| tests.contains(*word)) {
+            offences.push(format!("README.md:{}: `{name}` is a test; name it in {PROMISES}", index + 1));
+        }
+    }
+    offences
 }
 
 #[test]
@@ -124,22 +140,40 @@ fn every_test_asserts_something() {
     );
 }
 
+/// The only test of the samples below.
+const TEST: (&str, &str) = ("crates/a/tests/it/b.rs", "#[test]\nfn it_is_so() { assert!(x); }");
+
 #[test]
-fn every_claim_of_the_readme_names_its_test() {
-    const TEST: (&str, &str) = ("crates/a/tests/it/b.rs", "#[test]\nfn it_is_so() { assert!(x); }");
+fn every_promise_names_tests_that_exist() {
     enforce(
-        readme_claims_have_a_test,
+        promises_have_tests,
         &[
-            &[("README.md", "## What works\n\n- It is so.\n"), TEST],
-            &[("README.md", "## What works\n\n- It is so (`it_is_not_so`)\n"), TEST],
-            &[("README.md", "## Nothing\n"), TEST],
+            &[(PROMISES, "## A\n\n- It is so.\n"), TEST],
+            &[(PROMISES, "## A\n\n- It is so (`it_is_not_so`)\n"), TEST],
+            &[(PROMISES, "## A\n\n- It is so (`it_is_not_so`, `it_is_so`)\n"), TEST],
+            &[(PROMISES, "## A\n\n- It is so (`it_is_so`), or not\n"), TEST],
+            &[(PROMISES, "## A\n"), TEST],
+            &[("README.md", "- It is so (`it_is_so`)\n"), TEST],
         ],
         &[&[
             (
-                "README.md",
-                "## What works\n\n- It is so (`it_is_so`)\n- It is\n  so. `it_is_so`\n\n## End\n- x\n",
+                PROMISES,
+                "## A\n\n- It is so (`it_is_so`)\n- It is\n  so (`it_is_so`,\n  `it_is_so`)\n\n## B\n",
             ),
             TEST,
+        ]],
+    );
+}
+
+#[test]
+fn the_readme_names_no_test_at_all() {
+    enforce(
+        readme_names_no_test,
+        &[&[("README.md", "It is so (`it_is_so`).\n"), TEST], &[("README.md", "See it_is_so.\n"), TEST]],
+        &[&[
+            ("README.md", "It is so; `it_is_so_too` is no test.\n"),
+            TEST,
+            (PROMISES, "- So (`it_is_so`)\n"),
         ]],
     );
 }
