@@ -42,7 +42,7 @@ impl Intake {
     /// Returns after the event is on disk.
     pub async fn accept(&self, speaker: &Speaker, draft: IncomingEvent) -> Result<AcceptedEvent, StoreError> {
         let now = self.0.clock.now();
-        if self.0.channels.borrow().is_off(speaker.channel(), speaker.source()) {
+        if self.0.channels.borrow().will_be_off(speaker.channel(), speaker.source()) {
             counter!("cortex_events_channel_off_total").increment(1);
             return Ok(AcceptedEvent::ChannelOff);
         }

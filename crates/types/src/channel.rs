@@ -153,14 +153,19 @@ pub trait ModeTable {
         Ok(if follows { source } else { channel })
     }
 
-    /// Whether nothing of `channel` is run in a topic of `source`: one of them is off.
+    /// Whether nothing of `channel` is run in a topic of `source`. What a source says itself has the source's mode, whatever
+    /// channel it named when it came: the name may be forgotten since, and a topic that held two modes would lose its order.
+    /// What comes from inside has a mode of its own beside it.
     fn is_off(&self, channel: &str, source: &str) -> Result<bool, Self::Error> {
-        if self.mode_of(self.origin_of(channel, source)?)? == ChannelMode::Off {
-            return Ok(true);
-        }
-        // A source that nothing was learned of is the channel that its event names.
-        let is_the_same = !is_machine_channel(channel) && self.learned(source)?.is_none();
-        Ok(!is_the_same && self.mode_of(source)? == ChannelMode::Off)
+        let is_own_off = is_machine_channel(channel)
+            && self.mode_of(self.origin_of(channel, source)?)? == ChannelMode::Off;
+        Ok(is_own_off || self.mode_of(source)? == ChannelMode::Off)
+    }
+
+    /// The same for an event that is not accepted yet: accepting it teaches the channel that it names.
+    fn will_be_off(&self, channel: &str, source: &str) -> Result<bool, Self::Error> {
+        let is_unknown = !is_machine_channel(channel) && self.learned(source)?.is_none();
+        self.is_off(channel, if is_unknown { channel } else { source })
     }
 }
 
@@ -240,6 +245,12 @@ impl ChannelSettings {
     /// Whether nothing of `channel` is run in a topic of `source`: one of them is off (D18).
     pub fn is_off(&self, channel: &str, source: &str) -> bool {
         let Ok(is_off) = ModeTable::is_off(self, channel, source);
+        is_off
+    }
+
+    /// The same for an event that is not accepted yet.
+    pub fn will_be_off(&self, channel: &str, source: &str) -> bool {
+        let Ok(is_off) = ModeTable::will_be_off(self, channel, source);
         is_off
     }
 
@@ -339,12 +350,14 @@ mod tests {
     #[test]
     fn a_source_that_nothing_was_learned_of_is_the_channel_that_its_event_names() {
         let mut settings = listed(&[("matrix-1", ChannelMode::Live)]);
-        assert!(!settings.is_off("matrix-1", "urn:connector:matrix-1"));
-        assert!(settings.is_off("cron", "urn:connector:matrix-1"), "it may be any channel yet");
+        assert!(!settings.will_be_off("matrix-1", "urn:connector:matrix-1"));
+        assert!(settings.is_off("matrix-1", "urn:connector:matrix-1"), "all of a topic has one mode");
+        assert!(settings.will_be_off("cron", "urn:connector:matrix-1"), "it may be any channel yet");
         settings.sources.insert("urn:connector:matrix-1".to_owned(), "matrix-1".to_owned());
         assert!(!settings.is_off("cron", "urn:connector:matrix-1"));
+        assert!(!settings.is_off("matrix-1", "urn:connector:matrix-1"));
         settings.sources.insert("urn:connector:other".to_owned(), "other".to_owned());
-        assert!(settings.is_off("matrix-1", "urn:connector:other"), "what was learned stands");
+        assert!(settings.will_be_off("matrix-1", "urn:connector:other"), "what was learned stands");
     }
 
     #[test]

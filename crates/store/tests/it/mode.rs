@@ -229,6 +229,31 @@ async fn events_of_one_topic_keep_their_order_when_its_channel_was_forgotten_bet
 }
 
 #[tokio::test]
+async fn events_of_one_topic_keep_their_order_when_its_channel_is_forgotten_behind_them() {
+    for default_mode in [ChannelMode::Off, ChannelMode::Live] {
+        let store = TempStore::create();
+        let mode = if default_mode == ChannelMode::Off { ChannelMode::Live } else { ChannelMode::Off };
+        only_matrix(&store, mode).await;
+        let source = "urn:connector:matrix-1";
+        let room = topic(source, "room");
+        let named = |text| NewEvent { channel: Some("matrix-1".to_owned()), ..new_event(&room, text) };
+        store.inbox().accept(named("one"), NOW).await.unwrap();
+        store.inbox().accept(new_event(&room, "two"), NOW).await.unwrap();
+        store.inbox().accept(named("three"), NOW).await.unwrap();
+        let channels = [("matrix-1".to_owned(), ChannelSetting { mode, topic: None })].into();
+        let settings = ChannelSettings { default_mode, channels, ..ChannelSettings::default() };
+        store.channels().set_modes(&settings, NOW).await.unwrap();
+        store.channels().forget_source(source.to_owned(), NOW).await.unwrap();
+        let first = claimed(&store).await;
+        let expected: &[&str] = if default_mode == ChannelMode::Off { &[] } else { &["one"] };
+        assert_eq!(first, expected, "{default_mode}");
+        store.channels().learn_source(source.to_owned(), "matrix-1".to_owned()).await.unwrap().unwrap();
+        let expected: &[&str] = if default_mode == ChannelMode::Off { &["one"] } else { &[] };
+        assert_eq!(claimed(&store).await, expected, "{default_mode}");
+    }
+}
+
+#[tokio::test]
 async fn an_event_that_names_the_channel_of_another_is_not_kept() {
     let store = TempStore::create();
     only_matrix(&store, ChannelMode::Live).await;

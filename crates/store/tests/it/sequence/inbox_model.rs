@@ -301,9 +301,9 @@ impl InboxModel {
         }
     }
 
-    /// Whether the channel of an event lets it run.
+    /// Whether the channel of an event's topic lets it run.
     pub(super) fn may_run(&self, id: &EventId) -> bool {
-        self.events.iter().any(|event| event.new.id == *id && !self.off.contains(&event.origin()))
+        self.events.iter().any(|event| event.new.id == *id && !self.off.contains(&event.new.source))
     }
 
     /// The event that leads a topic: the most urgent, then the oldest; none while one is in flight.
@@ -312,8 +312,9 @@ impl InboxModel {
         if of_topic().any(|(_, event)| event.status == InboxStatus::Processing) {
             return None;
         }
-        let may_run =
-            |event: &ModelEvent| event.status == InboxStatus::Pending && !self.off.contains(&event.origin());
+        let may_run = |event: &ModelEvent| {
+            event.status == InboxStatus::Pending && !self.off.contains(&event.new.source)
+        };
         let pending = of_topic().filter(|(_, event)| may_run(event));
         pending.min_by_key(|(index, event)| (event.new.priority, *index)).map(|(index, _)| index)
     }
