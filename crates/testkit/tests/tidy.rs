@@ -9,6 +9,7 @@ mod tidy {
     mod habits;
     mod homes;
     mod layout;
+    mod leftovers;
     mod migrations;
     mod names;
     mod proof;

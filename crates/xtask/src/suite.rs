@@ -55,13 +55,6 @@ pub(crate) const STEPS: &[Step] = &[
         ],
         in_quick: true,
     },
-    // nextest does not run them.
-    Step {
-        name: "doc tests",
-        ways: &[by(&["cargo", "test", "--workspace", "--doc"])],
-        inside: &[],
-        in_quick: false,
-    },
     // Builds the release program twice; the layers themselves take less than 90 seconds.
     Step {
         name: "faults",
