@@ -1,6 +1,6 @@
 //! Why the store could not do a thing, in terms a caller can branch on.
 
-use crate::capacity::Full;
+use crate::engine::capacity::Full;
 use rusqlite::ErrorCode;
 
 /// A failure of the store itself. Outcomes such as "no such row" are values of the transitions, not errors.

@@ -9,15 +9,15 @@ use std::path::Path;
 
 /// Where the statements of accept, claim, finish, poll, ack and nack live.
 const HOT_FILES: &[&str] = &[
-    "topic.rs",
-    "topic/claim.rs",
-    "inbox.rs",
-    "step.rs",
-    "turn.rs",
-    "trace.rs",
-    "outbox/claim.rs",
-    "outbox/hand_over.rs",
-    "outbox/settle.rs",
+    "flow/topic.rs",
+    "flow/topic/claim.rs",
+    "flow/inbox.rs",
+    "flow/step.rs",
+    "flow/turn.rs",
+    "flow/trace.rs",
+    "flow/outbox/claim.rs",
+    "flow/outbox/hand_over.rs",
+    "flow/outbox/settle.rs",
 ];
 
 /// Statements that may walk, because nobody waits for them on the way of a message.
@@ -122,7 +122,7 @@ fn a_statement_that_walks_is_noticed() {
 fn no_statement_for_the_lines_of_other_channels_walks_a_table() {
     let store = TempStore::create();
     let connection = Connection::open(store.path()).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/channel.rs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/flow/channel.rs");
     let of_accounts = literals(&fs::read_to_string(source).unwrap());
     let of_accounts: Vec<&String> =
         of_accounts.iter().filter(|statement| statement.contains("{filter}")).collect();

@@ -1,0 +1,4 @@
+//! Who may come in: keys and connectors.
+
+pub(crate) mod connector;
+pub(crate) mod key;
